@@ -1,0 +1,72 @@
+"""Secret references in, values out, never shown. Used by the rooms that do I/O; never by pure ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .errors import SecretError
+from .types.base import SecretRef
+
+
+class Secret:
+    """A value that does not show itself: str, repr and format give `[secret]`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value, for the one place that must send it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "[secret]"
+
+    __str__ = __repr__
+
+
+class Secrets:
+    """Resolves references once and remembers them. `base` is the manifest's folder."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self._known: dict[SecretRef, Secret] = {}
+
+    def get(self, ref: SecretRef) -> Secret:
+        """The secret behind `ref`. Raises SecretError naming the reference, never a value."""
+        if ref not in self._known:
+            self._known[ref] = Secret(self._read(ref))
+        return self._known[ref]
+
+    def values(self) -> tuple[str, ...]:
+        """All values resolved so far, for redacting text that comes back from hosts."""
+        return tuple(secret.reveal() for secret in self._known.values())
+
+    def redact(self, text: str) -> str:
+        """`text` with every resolved value replaced."""
+        for value in self.values():
+            if len(value) >= 4:
+                text = text.replace(value, "[secret]")
+        return text
+
+    def _read(self, ref: SecretRef) -> str:
+        if ref.kind == "from_env":
+            value = os.environ.get(ref.name)
+            if value is None:
+                raise SecretError(
+                    f"environment variable {ref.name} is not set", do=f"export {ref.name} before running"
+                )
+        elif ref.kind == "from_file":
+            path = self._base / Path(ref.name).expanduser()
+            try:
+                value = path.read_text(encoding="utf-8").rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or "not UTF-8 text"
+                raise SecretError(f"cannot read secret file {path}: {reason}", do="create it, mode 0600") from None
+        else:
+            raise SecretError(f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file")
+        if not value or "\n" in value or "\0" in value:
+            raise SecretError(f"the secret {ref} must be one non-empty line")
+        return value

@@ -1,0 +1,43 @@
+"""What a model gets on its host, each number with its reason. Built by `sizing/`, read by plan."""
+
+from __future__ import annotations
+
+from .base import Struct
+
+
+class MemoryNeed(Struct, frozen=True, kw_only=True):
+    """Predicted peak of one instance, in bytes, by part."""
+
+    weights: int
+    kv: int
+    state: int
+    compute: int
+    engine: int
+    cache: int
+    """Prompt cache kept beside the slots (`--cache-ram`)."""
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kv + self.state + self.compute + self.engine + self.cache
+
+
+class Allocation(Struct, frozen=True, kw_only=True):
+    """One instance's share of a host.
+
+    cpuset: kernel cpu list (`0-3,8`). threads: for decoding. threads_batch: for prompt batches.
+    context: tokens a request; parallel: requests at a time. memory: the container's limit in bytes.
+    kept: taken over from the running instance. reasons: field → one clause for people.
+    """
+
+    model: str
+    host: str
+    instance: int
+    cpuset: str
+    threads: int
+    threads_batch: int
+    context: int
+    parallel: int
+    memory: int
+    need: MemoryNeed
+    kept: bool = False
+    reasons: dict[str, str] = {}

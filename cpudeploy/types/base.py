@@ -1,0 +1,62 @@
+"""What all data types share: frozen structs, the unknown, and one canonical JSON form.
+
+Nothing under `types/` imports anything else of ours: data flows down, types flow everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every type of ours: immutable, compared by value, strict when read from JSON."""
+
+
+class Unknown(Struct, frozen=True, kw_only=True):
+    """A value that could not be read, and why. Never replaced by a guess."""
+
+    unknown: str
+
+
+class SecretRef(Struct, frozen=True, kw_only=True):
+    """Where a secret comes from. Plans, events and logs carry this, never the value.
+
+    `kind` is the manifest's key (`from_env`: a variable's name, `from_file`: a path as written,
+    resolved against the manifest's folder).
+    """
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+def to_data(value: Any) -> Any:
+    """A type as plain JSON data (dicts, lists, strings, numbers)."""
+    return msgspec.to_builtins(value)
+
+
+def from_data(data: Any, kind: type[T]) -> T:
+    """The inverse of `to_data`. Raises msgspec.ValidationError naming the path that is wrong."""
+    return msgspec.convert(data, kind)
+
+
+def to_json(value: Any) -> bytes:
+    """Canonical JSON: keys sorted, no spaces; equal values give equal bytes."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def from_json(data: bytes | str, kind: type[T]) -> T:
+    """The inverse of `to_json`."""
+    return msgspec.json.decode(data, type=kind)
+
+
+def digest(value: Any) -> str:
+    """sha256 of the canonical JSON, in hex."""
+    return hashlib.sha256(to_json(value)).hexdigest()

@@ -1,0 +1,165 @@
+"""What is wanted: one manifest, typed and merged, nothing left to look up.
+
+Comes out of `manifest/`; goes into probe (which hosts, which questions), resolve (which images
+and weights), sizing and plan. Groups, defaults and precedence are gone: a `Placement` is one model
+on one host with every setting it has there. Where a value was written is in `Positions`, a side
+map, so that the types stay plain.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import SecretRef, Struct
+
+Positions = dict[str, str]
+"""Dotted path in the manifest (`models.qwen.port`) → `file:line:column`."""
+
+
+class Ssh(Struct, frozen=True, kw_only=True):
+    """How a host is reached. None means: as the ssh configuration says."""
+
+    address: str
+    port: int | None = None
+    user: str | None = None
+    config: str | None = None
+    """An ssh configuration file to use instead of the user's own (absolute path)."""
+    host_keys: Literal["strict", "accept-new"] = "strict"
+
+
+class Sudo(Struct, frozen=True, kw_only=True):
+    """How root is had: `auto` uses root or sudo as found, `none` never calls sudo."""
+
+    use: Literal["auto", "none"] = "auto"
+    password: SecretRef | None = None
+
+
+class Reserve(Struct, frozen=True, kw_only=True):
+    """What models must leave free on a host. None: the rule of sizing. Memory in bytes."""
+
+    cpus: int | None = None
+    memory: int | None = None
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """One machine of the manifest."""
+
+    name: str
+    connection: Literal["ssh", "local"] = "ssh"
+    ssh: Ssh
+    sudo: Sudo = Sudo()
+    engine: Literal["install", "existing", "manage"] = "install"
+    weights_dir: str = "/var/lib/cpudeploy/weights"
+    reserve: Reserve = Reserve()
+    labels: dict[str, str] = {}
+    playbooks: tuple[str, ...] = ()
+    retired: bool = False
+
+
+class ImageMirror(Struct, frozen=True, kw_only=True):
+    """One rewrite rule: a reference that begins with `match` is tried at each of `places`, in order.
+
+    A rule's end marks what it replaces: `ghcr.io/` a registry, a whole repository a single image.
+    `digests` maps a tag to the digest this mirror's own push has where it differs from the origin's.
+    A place may begin with `http://`: a registry without TLS, which the engine must be told of.
+    """
+
+    match: str
+    places: tuple[str, ...]
+    digests: dict[str, str] = {}
+
+
+class Mirrors(Struct, frozen=True, kw_only=True):
+    """Where things are had when their own address is slow or blocked."""
+
+    images: tuple[ImageMirror, ...] = ()
+    huggingface: str | None = None
+    docker_ce: str | None = None
+
+
+class Registry(Struct, frozen=True, kw_only=True):
+    """Login and certificate for `scope`: a registry host, or host/project. `ca` is PEM text."""
+
+    scope: str
+    username: str | None = None
+    password: SecretRef | None = None
+    ca: str | None = None
+
+
+class Backend(Struct, frozen=True, kw_only=True):
+    """An engine image with the playbook that knows it. `version`: where the tag doesn't tell."""
+
+    name: str
+    playbook: str
+    image: str
+    version: str | None = None
+    params: dict[str, str | int | float | bool] = {}
+
+
+class HuggingFace(Struct, frozen=True, kw_only=True, tag="huggingface", tag_field="kind"):
+    """Files of a Hub repository. `files` are globs; `quant` picks a GGUF by its name's quantisation."""
+
+    repo: str
+    revision: str = "main"
+    quant: str | None = None
+    files: tuple[str, ...] = ()
+    token: SecretRef | None = None
+
+
+class Url(Struct, frozen=True, kw_only=True, tag="url", tag_field="kind"):
+    """One file by address, with its checksum."""
+
+    url: str
+    sha256: str
+
+
+class HostPath(Struct, frozen=True, kw_only=True, tag="path", tag_field="kind"):
+    """A file that already is on the host; mounted where it lies, never written."""
+
+    path: str
+
+
+Source = HuggingFace | Url | HostPath
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    """One model on one host, all precedence applied.
+
+    context: tokens one request may use, None: min(8192, what the model was trained for).
+    parallel: requests at a time. cpus: `auto`, a count of physical cores, a cpu list, `numa:N`, `shared`.
+    memory: bytes of the container's limit, None: what sizing works out. listen: address as written.
+    """
+
+    model: str
+    host: str
+    task: Literal["chat", "embed", "rerank"] = "chat"
+    source: Source
+    fetch: Literal["auto", "host", "controller"] = "auto"
+    backend: str
+    each: Literal["host", "numa"] = "host"
+    listen: str = "127.0.0.1"
+    port: int
+    context: int | None = None
+    parallel: int = 1
+    cpus: str = "auto"
+    memory: int | None = None
+    served_name: str
+    api_key: SecretRef | None = None
+    open: bool = False
+    """`api_key: none` was said aloud: listening beyond loopback without a key is wanted."""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+
+
+class Deployment(Struct, frozen=True, kw_only=True):
+    """One manifest: the scope of everything owned on a host."""
+
+    name: str
+    base: str
+    """Folder of the manifest: `from_file` secrets resolve against it. Absolute."""
+    hosts: dict[str, Host]
+    mirrors: Mirrors = Mirrors()
+    registries: tuple[Registry, ...] = ()
+    backends: dict[str, Backend]
+    placements: tuple[Placement, ...]
+    """In manifest order: model by model, within a model as `on` lists its hosts."""

@@ -1,0 +1,241 @@
+"""What is: one document a host, from one script over one connection.
+
+Built by `probe/`; read by sizing, plan and execute. What could not be read is `Unknown` with the
+reason. Sizes are bytes. Paths into the JSON form of this document are what fingerprints speak of,
+so keys are names an operator knows (container names, image references, file paths).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .base import Struct, Unknown
+
+FACTS_SCHEMA = "cpudeploy.facts/1"
+
+
+class Os(Struct, frozen=True, kw_only=True):
+    """From /etc/os-release and uname. `arch` is the engine's word: amd64, arm64, …"""
+
+    id: str | Unknown
+    version: str | Unknown
+    codename: str
+    name: str
+    kernel: str | Unknown
+    arch: str | Unknown
+    page_size: int | Unknown
+
+
+class Core(Struct, frozen=True, kw_only=True):
+    """One physical core and those of its logical CPUs that we may use."""
+
+    cpus: tuple[int, ...]
+    socket: int
+    node: int
+
+
+class Cpu(Struct, frozen=True, kw_only=True):
+    """Processors. `cores` holds only what is usable: on-line ∩ affinity ∩ cpuset of our cgroup.
+
+    `quota` is the smallest CPU time limit along the cgroup path, in CPUs (0.5 is half a core),
+    None without one. `online` counts the machine's on-line logical CPUs, usable or not.
+    """
+
+    model: str | Unknown
+    flags: tuple[str, ...] | Unknown
+    online: int | Unknown
+    cores: tuple[Core, ...] | Unknown
+    quota: float | None | Unknown
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """A NUMA node: its memory in bytes (0: a CPU-only node)."""
+
+    id: int
+    memory: int
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """`total` is effective: the machine's or the cgroup's limit, whichever is smaller."""
+
+    total: int | Unknown
+    available: int | Unknown
+    machine: int | Unknown
+    limit: int | None | Unknown
+    swap: int | Unknown
+    nodes: tuple[Node, ...] | Unknown
+
+
+class Disk(Struct, frozen=True, kw_only=True):
+    """The file system that holds (or would hold) a folder."""
+
+    mount: str
+    total: int
+    free: int
+
+
+class File(Struct, frozen=True, kw_only=True):
+    """A file asked for. `text` only where the question wanted its content (≤ 1 MiB)."""
+
+    size: int
+    mode: str
+    owner: str
+    sha256: str | Unknown
+    text: str | None = None
+
+
+class Listening(Struct, frozen=True, kw_only=True):
+    """A listening TCP socket of the host."""
+
+    address: str
+    port: int
+
+
+class Mark(Struct, frozen=True, kw_only=True):
+    """Whose a container is: our labels. Identity only."""
+
+    schema: int
+    deployment: str
+    model: str
+    instance: int
+    release: str
+
+
+class Publish(Struct, frozen=True, kw_only=True):
+    """A published port: host address and port → container port."""
+
+    address: str
+    port: int
+    container_port: int
+
+
+class Container(Struct, frozen=True, kw_only=True):
+    """A container of the engine, ours (`mark`) or foreign. Never environment, never command.
+
+    memory and quota 0: no limit. cpuset empty: none. health: the engine's word or empty.
+    """
+
+    id: str
+    mark: Mark | None
+    image: str
+    image_id: str
+    status: str
+    running: bool
+    exit_code: int
+    oom_killed: bool
+    restarts: int
+    restart_policy: str
+    started_at: str
+    cpuset: str
+    quota: float
+    memory: int
+    memory_swap: int
+    publish: tuple[Publish, ...]
+    networks: dict[str, str]
+    """Network name → the container's address there (empty while stopped)."""
+
+
+class Network(Struct, frozen=True, kw_only=True):
+    """A network of the engine. `deployment`: our label, or empty."""
+
+    id: str
+    driver: str
+    internal: bool
+    subnets: tuple[str, ...]
+    deployment: str
+
+
+class Image(Struct, frozen=True, kw_only=True):
+    """An image the engine holds. `id` is the engine's own; `references` its tags."""
+
+    id: str
+    references: tuple[str, ...]
+    size: int
+    platform: str
+
+
+class Engine(Struct, frozen=True, kw_only=True):
+    """The container engine as found.
+
+    `state`: absent, stopped (installed, not answering), running, or foreign (podman's shim, snap:
+    `detail` says which). `insecure` are registries it may speak plain HTTP to. `daemon_json` is the
+    file's text, None without a file.
+    """
+
+    state: Literal["absent", "stopped", "running", "foreign"]
+    detail: str = ""
+    version: str = ""
+    api_version: str = ""
+    root: str = ""
+    storage: str = ""
+    cgroup: str = ""
+    insecure: tuple[str, ...] = ()
+    live_restore: bool = False
+    daemon_json: str | None = None
+
+
+class Blob(Struct, frozen=True, kw_only=True):
+    """A weights file held by content. `verified`: size, mtime and inode are as when it was hashed."""
+
+    size: int
+    inode: int
+    verified: bool
+
+
+class Weights(Struct, frozen=True, kw_only=True):
+    """The host's weights folder: blobs by sha256, trees by id (file → inode), partial downloads in bytes."""
+
+    blobs: dict[str, Blob] = {}
+    trees: dict[str, dict[str, int]] = {}
+    partial: dict[str, int] = {}
+    refs: dict[str, tuple[str, ...]] = {}
+    """`<deployment>.<release>` → ids of the trees that release uses."""
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """Everything one host told in one go."""
+
+    schema: Literal["cpudeploy.facts/1"] = "cpudeploy.facts/1"
+    host: str
+    os: Os
+    cpu: Cpu
+    memory: Memory
+    root: Literal["root", "sudo", "sudo-password", "none"]
+    """How the probe had root."""
+    clock: int
+    """Seconds since the epoch, the host's own."""
+    addresses: tuple[str, ...]
+    routes: tuple[str, ...]
+    """Networks (CIDR) the host has routes to, without the default route."""
+    ports: tuple[Listening, ...] | Unknown
+    selinux: str
+    proxy: dict[str, str] = {}
+    tools: dict[str, bool] = {}
+    """Which of curl, python3, ip, systemctl, apt-get, dpkg … the host has."""
+    engine: Engine
+    containers: dict[str, Container] = {}
+    networks: dict[str, Network] = {}
+    images: dict[str, Image] = {}
+    """By `repository@digest`; an image with several digests stands under each."""
+    weights: Weights = Weights()
+    disks: dict[str, Disk | Unknown] = {}
+    packages: dict[str, str | None] = {}
+    """Asked package → candidate or installed version: `installed:X`, `candidate:X`, None: not known."""
+    files: dict[str, File | None | Unknown] = {}
+    releases: dict[str, Any] = {}
+    """Deployment → release id → the release document (`types.release.Release` as data)."""
+    host_record: dict[str, Any] = {}
+    """`host.json`: shared keys, who owns them, what was before."""
+    probe_s: float = 0.0
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """Something a step needs to know of a host: kind, key, argument.
+
+    file: key is a path, arg `text` when the content is wanted. package: key is a name.
+    disk: key is a folder (the nearest existing parent is measured).
+    """
+
+    kind: Literal["file", "package", "disk"]
+    key: str
+    arg: str = ""

@@ -1,0 +1,211 @@
+"""What can be done to a host, as data. `steps/` writes operations, only `execute/` interprets them.
+
+Tagged JSON: `{"op": …, "id": …, "deadline_s": …}`; engine requests are tagged again by `call`.
+Objects are named by name, never by an earlier result, so that a plan can be read back and resumed.
+Every operation is safe to repeat: done already is done. Secrets appear as references only.
+"""
+
+from __future__ import annotations
+
+from .base import SecretRef, Struct
+from .release import ContainerSpec, Gate, Instance
+from .resolved import Place, WeightFile
+
+
+class PullImage(Struct, frozen=True, kw_only=True, tag="pull", tag_field="call"):
+    """Pull from the first place that has it; `size` (bytes) is for progress. The digest is in each place."""
+
+    places: tuple[Place, ...]
+    platform: str
+    size: int
+
+
+class CreateContainer(Struct, frozen=True, kw_only=True, tag="create", tag_field="call"):
+    """Create (not start) on the first of the spec's networks, then connect the others; inspect must agree.
+
+    The restart policy is `no` until the gate has passed.
+    """
+
+    container: str
+    spec: ContainerSpec
+    labels: dict[str, str]
+
+
+class StartContainer(Struct, frozen=True, kw_only=True, tag="start", tag_field="call"):
+    container: str
+
+
+class StopContainer(Struct, frozen=True, kw_only=True, tag="stop", tag_field="call"):
+    """Stop with a grace time, then kill. Absent or stopped is done."""
+
+    container: str
+    grace_s: int
+
+
+class RenameContainer(Struct, frozen=True, kw_only=True, tag="rename", tag_field="call"):
+    """Done when `container` is absent and `to` is there."""
+
+    container: str
+    to: str
+
+
+class RemoveContainer(Struct, frozen=True, kw_only=True, tag="remove", tag_field="call"):
+    container: str
+
+
+class RestartPolicy(Struct, frozen=True, kw_only=True, tag="restart_policy", tag_field="call"):
+    container: str
+    policy: str
+
+
+class CreateNetwork(Struct, frozen=True, kw_only=True, tag="network_create", tag_field="call"):
+    network: str
+    subnet: str
+    internal: bool
+    labels: dict[str, str]
+
+
+class ConnectNetwork(Struct, frozen=True, kw_only=True, tag="network_connect", tag_field="call"):
+    network: str
+    container: str
+
+
+class DisconnectNetwork(Struct, frozen=True, kw_only=True, tag="network_disconnect", tag_field="call"):
+    network: str
+    container: str
+
+
+class RemoveNetwork(Struct, frozen=True, kw_only=True, tag="network_remove", tag_field="call"):
+    network: str
+
+
+class RemoveImage(Struct, frozen=True, kw_only=True, tag="image_remove", tag_field="call"):
+    reference: str
+
+
+EngineRequest = (
+    PullImage
+    | CreateContainer
+    | StartContainer
+    | StopContainer
+    | RenameContainer
+    | RemoveContainer
+    | RestartPolicy
+    | CreateNetwork
+    | ConnectNetwork
+    | DisconnectNetwork
+    | RemoveNetwork
+    | RemoveImage
+)
+
+
+class Engine(Struct, frozen=True, kw_only=True, tag="engine", tag_field="op"):
+    """One request to the container engine's API."""
+
+    id: str
+    deadline_s: int
+    request: EngineRequest
+
+
+class Script(Struct, frozen=True, kw_only=True, tag="script", tag_field="op"):
+    """A named shell script of ours, run as root with `args` as quoted assignments before its text.
+
+    `text` is resolved when the plan is made; `sha256` is of the text. Output lines are log events.
+    """
+
+    id: str
+    deadline_s: int
+    script: str
+    args: dict[str, str]
+    text: str
+    sha256: str
+
+
+class Put(Struct, frozen=True, kw_only=True, tag="put", tag_field="op"):
+    """A small file (≤ 1 MiB), written aside and moved into place. `content` is text or a secret's reference."""
+
+    id: str
+    deadline_s: int
+    path: str
+    mode: str
+    owner: str = "root"
+    content: str | SecretRef
+
+
+class Fetch(Struct, frozen=True, kw_only=True, tag="fetch", tag_field="op"):
+    """One weights file into `<weights>/blobs/<sha256>`: resumed, hashed while it downloads, then recorded.
+
+    `via`: auto (the host's curl, else streamed through the controller), host, controller.
+    `stall_s`: give up a source when nothing arrived for so long.
+    """
+
+    id: str
+    deadline_s: int
+    weights_dir: str
+    file: WeightFile
+    via: str = "auto"
+    stall_s: int = 60
+
+
+class Http(Struct, frozen=True, kw_only=True, tag="http", tag_field="op"):
+    """A request from the host to one of its own addresses; succeeds on `status`."""
+
+    id: str
+    deadline_s: int
+    address: str
+    port: int
+    path: str
+    status: int = 200
+
+
+class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="op"):
+    """A container's health gate: stable, then every check. Fails at once when the container exits.
+
+    Through its published `address:port`; where that can't be reached, from inside the container.
+    """
+
+    id: str
+    deadline_s: int
+    container: str
+    address: str
+    port: int
+    gate: Gate
+    api_key: SecretRef | None = None
+    weights_bytes: int = 0
+
+
+class GuardArm(Struct, frozen=True, kw_only=True, tag="guard_arm", tag_field="op"):
+    """Arm a revert on the host: `text` runs there after `after_s` unless committed."""
+
+    id: str
+    deadline_s: int
+    guard: str
+    after_s: int
+    text: str
+
+
+class GuardCommit(Struct, frozen=True, kw_only=True, tag="guard_commit", tag_field="op"):
+    id: str
+    deadline_s: int
+    guard: str
+
+
+class Record(Struct, frozen=True, kw_only=True, tag="record", tag_field="op"):
+    """Write a release (or extend the one of this apply) under the state folder, 0600, before create.
+
+    `instances`: container name → spec, every instance the deployment has on the host after this apply.
+    Secret marks (salted scrypt) are computed by the executor from the values it resolves. Also writes
+    `<weights>/refs/<deployment>.<release>`, the trees this release uses.
+    """
+
+    id: str
+    deadline_s: int
+    deployment: str
+    release: str
+    host: str
+    origin: str
+    weights_dir: str
+    instances: dict[str, Instance]
+
+
+Operation = Engine | Script | Put | Fetch | Http | Wait | GuardArm | GuardCommit | Record

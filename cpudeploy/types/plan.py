@@ -1,0 +1,102 @@
+"""What would be done: the document between deciding and doing.
+
+Made by `plan/` from Deployment, Facts, Resolved and Allocations, all pure; interpreted by `execute/`
+after a trip through its JSON form. It carries everything apply needs, hosts' addresses included,
+and no secret. `plan_id` is the sha256 of its canonical JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .allocation import Allocation
+from .base import Struct, digest
+from .deployment import Host, Registry
+from .operation import Operation
+
+PLAN_SCHEMA = "cpudeploy.plan/1"
+
+
+class Fingerprint(Struct, frozen=True, kw_only=True):
+    """A statement about one resource of a host, checked against the facts' JSON form.
+
+    Keys are JSON pointers (RFC 6901) into the facts. `equals`: identity, exactly; null means absent.
+    `at_least`: quantities.
+    """
+
+    equals: dict[str, Any] = {}
+    at_least: dict[str, int] = {}
+
+
+class FieldDiff(Struct, frozen=True, kw_only=True):
+    """One field of what is wanted against what is, in the words of the manifest. None: not there."""
+
+    field: str
+    before: str | None
+    after: str | None
+    why: str = ""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One thing to do on one host: `operations` lead from fingerprint `before` to `after`.
+
+    phase: provision < fetch < replace; a host runs them in order, all hosts finish fetch before any
+    replaces. action: `create` +, `update` ~, `remove` -, `gate` (only prove what already runs).
+    `revert` operations undo within a failed apply; None: can't be undone, and the plan says so.
+    `why` is one clause; `summary` the facts worth a line; `gap_s` seconds without service (None: no gap).
+    """
+
+    id: str
+    phase: Literal["provision", "fetch", "replace"]
+    step: str
+    subject: str
+    action: Literal["create", "update", "remove", "gate"]
+    why: str
+    summary: str
+    diff: tuple[FieldDiff, ...] = ()
+    before: Fingerprint
+    after: Fingerprint
+    operations: tuple[Operation, ...]
+    revert: tuple[Operation, ...] | None = None
+    gap_s: int | None = None
+
+
+class HostPlan(Struct, frozen=True, kw_only=True):
+    """Everything for one host. `headline`: what it is, for people. `retained`: what is as wanted.
+
+    `questions` are asked again at apply, so that fingerprints can be checked.
+    `unknown`: why nothing could be planned (no facts); such a plan can't be applied.
+    """
+
+    host: Host
+    headline: str
+    changes: tuple[Change, ...]
+    retained: tuple[str, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    questions: tuple[tuple[str, str, str], ...] = ()
+    unreachable: str = ""
+    unknown: str = ""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """One plan for one deployment."""
+
+    schema: Literal["cpudeploy.plan/1"] = "cpudeploy.plan/1"
+    deployment: str
+    base: str
+    """Folder `from_file` secrets resolve against."""
+    origin: str
+    registries: tuple[Registry, ...] = ()
+    hosts: dict[str, HostPlan]
+    warnings: tuple[str, ...] = ()
+    destroy: bool = False
+
+    @property
+    def id(self) -> str:
+        return digest(self)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing would change anywhere."""
+        return not any(host.changes for host in self.hosts.values())

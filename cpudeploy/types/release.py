@@ -1,0 +1,126 @@
+"""What one apply leaves on a host: the full wanted specs, written before anything is created.
+
+The container's labels only name the release; the spec is found here, compared field by field.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import SecretRef, Struct
+from .facts import Publish
+
+RELEASE_SCHEMA = 1
+
+
+class Mount(Struct, frozen=True, kw_only=True):
+    """A bind mount or named volume (`source` without a slash)."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+class SecretFile(Struct, frozen=True, kw_only=True):
+    """A secret as a file: on the host at `path` (0600), mounted read-only at `target`."""
+
+    name: str
+    path: str
+    target: str
+    secret: SecretRef
+
+
+class ContainerSpec(Struct, frozen=True, kw_only=True):
+    """A container, engine-neutral and complete. Sizes in bytes; swap always equals memory (none extra).
+
+    `user` empty: the image's. `healthcheck`: `none` disables the image's own.
+    """
+
+    image: str
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    publish: tuple[Publish, ...] = ()
+    cpuset: str
+    memory: int
+    shm: int | None = None
+    pids: int = 4096
+    cap_drop: tuple[str, ...] = ("ALL",)
+    cap_add: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ("no-new-privileges",)
+    ulimits: dict[str, int] = {}
+    read_only: bool = True
+    tmpfs: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+    secrets: tuple[SecretFile, ...] = ()
+    networks: tuple[str, ...] = ()
+    log_max_size: str = "10m"
+    log_max_file: int = 3
+    stop_timeout_s: int = 30
+    healthcheck: Literal["image", "none"] = "none"
+    user: str = ""
+    init: bool = False
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One request of a health gate: passes on `status` and, if given, when the JSON value at `pointer`
+    (RFC 6901, `*` stands for any list element) equals `equals`, or exists when `equals` is None."""
+
+    name: str
+    method: Literal["GET", "POST"] = "GET"
+    path: str
+    body: str | None = None
+    status: int = 200
+    pointer: str | None = None
+    equals: str | None = None
+    auth: bool = True
+
+
+class Gate(Struct, frozen=True, kw_only=True):
+    """When a model counts as serving: no restart for `stable_s`, then every check in order."""
+
+    port: int
+    stable_s: int
+    deadline_s: int
+    checks: tuple[Check, ...]
+
+
+class Instance(Struct, frozen=True, kw_only=True):
+    """The full normalised spec of one running model: what people asked for, and what it became.
+
+    The first fields are the ones a diff speaks of; `container` is what the engine is told.
+    """
+
+    model: str
+    instance: int
+    backend: str
+    playbook: str
+    engine_version: str
+    source: str
+    tree: str
+    context: int
+    parallel: int
+    threads: int
+    threads_batch: int
+    served_name: str
+    task: str
+    container: ContainerSpec
+    gate: Gate
+    api_key: SecretRef | None = None
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    """`<state>/<deployment>/releases/<id>.json`, 0600. Ids sort by age: `0007-1a2b3c4d`.
+
+    `secret_marks`: secret file path → salted scrypt of the value, filled in by the host's writer.
+    """
+
+    schema: int = 1
+    id: str
+    deployment: str
+    host: str
+    origin: str
+    created: str
+    instances: dict[str, Instance]
+    """By container name."""
+    secret_marks: dict[str, str] = {}

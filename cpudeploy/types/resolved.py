@@ -1,0 +1,106 @@
+"""What the world outside the hosts said: digests, revisions, files, headers, each with its origin.
+
+Built by `resolve/` on the controller; read by sizing and plan. Nothing in here drifts once written
+into a plan: references carry digests, files carry sha256.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import SecretRef, Struct
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """One place an image can be pulled from: `reference@digest`, and how the engine must speak to it.
+
+    `registry` is the host[:port] part; `login` the scope of the manifest's registry entry, if any.
+    """
+
+    reference: str
+    digest: str
+    registry: str
+    insecure: bool = False
+    login: str | None = None
+
+
+class ResolvedImage(Struct, frozen=True, kw_only=True):
+    """An image reference turned into content.
+
+    `reference` is the normalised original. `digest` is the one trusted, by `authority`; `places` in
+    the order to try (those that answered at resolve time first). `platforms` as os/arch[/variant];
+    `size` is the sum of compressed layers for the platform asked, in bytes.
+    """
+
+    reference: str
+    digest: str
+    authority: Literal["manifest", "origin", "release", "mirror"]
+    places: tuple[Place, ...]
+    platforms: tuple[str, ...]
+    size: int
+    notes: tuple[str, ...] = ()
+
+
+class WeightFile(Struct, frozen=True, kw_only=True):
+    """One file of a model. `urls` in the order to try; `token` goes to `origin` hosts only."""
+
+    name: str
+    size: int
+    sha256: str
+    urls: tuple[str, ...]
+    token: SecretRef | None = None
+    token_for: str = ""
+    """Prefix of the URLs the token may be sent to."""
+
+
+class GgufHeader(Struct, frozen=True, kw_only=True):
+    """What sizing needs from a GGUF file's own header. Counts as in the file; per-layer lists expanded.
+
+    `metadata` holds the scalar keys (strings, numbers, booleans), arrays only by their length under
+    the key `name#` .
+    """
+
+    architecture: str
+    metadata: dict[str, str | int | float | bool]
+    layers: int
+    context_length: int
+    kv_heads: tuple[int, ...]
+    key_length: int
+    value_length: int
+    vocabulary: int
+    embedding: int
+    chat_template: bool
+    tensor_bytes: int
+
+
+class ResolvedWeights(Struct, frozen=True, kw_only=True):
+    """A model's files at one revision. `tree` is the id of its folder on hosts, made from repository,
+    revision and the files' sha256; `entry` is the file an engine is pointed at, or empty for a folder.
+    `source` is for people: `huggingface Qwen/Qwen3-4B-GGUF@a1b2c3d`.
+    """
+
+    tree: str
+    source: str
+    revision: str
+    files: tuple[WeightFile, ...]
+    entry: str
+    gguf: GgufHeader | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+SecretState = Literal["same", "changed", "unknown"]
+
+
+class Resolved(Struct, frozen=True, kw_only=True):
+    """Keyed as plan looks them up: images by backend name, weights by `model@host`, secrets by
+    `host/deployment/model/instance/file` (state of the value against the host's running release).
+    """
+
+    images: dict[str, ResolvedImage] = {}
+    weights: dict[str, ResolvedWeights] = {}
+    secrets: dict[str, SecretState] = {}
