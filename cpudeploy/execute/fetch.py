@@ -136,7 +136,7 @@ class _Download:
             )
         if code == _OLD_CURL:
             raise HostError(
-                f"{name} needs a token, and the host's curl is older than 7.58: it would pass it on to mirrors",
+                f"{name} needs a token, and curl before 7.58, as the host has, would pass it on",
                 do="update curl on the host",
             )
         if code == _NO_SPACE:
