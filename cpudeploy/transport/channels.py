@@ -7,6 +7,7 @@ other), the exit status is awaited with a limit.
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 from collections.abc import Callable
 
@@ -28,7 +29,7 @@ class ChannelWire:
     def receive(self, timeout: float | None) -> tuple[bytes, bytes]:
         channel = self._channel
         if not self.readable() and not self._closed:
-            self._poll.poll(None if timeout is None else max(0, int(timeout * 1000)) + 1)
+            self._poll.poll(None if timeout is None else math.ceil(timeout * 1000))
         out = channel.recv(_CHUNK) if channel.recv_ready() else b""
         err = channel.recv_stderr(_CHUNK) if channel.recv_stderr_ready() else b""
         return out, err

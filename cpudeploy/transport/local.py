@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -154,10 +155,10 @@ def _ready(numbers: list[int], timeout: float | None) -> list[int]:
     poll = select.poll()
     for number in numbers:
         poll.register(number, select.POLLIN)
-    return [number for number, _ in poll.poll(None if timeout is None else int(timeout * 1000) + 1)]
+    return [number for number, _ in poll.poll(None if timeout is None else math.ceil(timeout * 1000))]
 
 
 def _writable(number: int, timeout: float | None) -> bool:
     poll = select.poll()
     poll.register(number, select.POLLOUT)
-    return bool(poll.poll(None if timeout is None else int(timeout * 1000) + 1))
+    return bool(poll.poll(None if timeout is None else math.ceil(timeout * 1000)))

@@ -20,7 +20,7 @@ from .wire import Deadline, Wire, WireStream, last_line
 
 _SUDO_DO = "log in as root, or let this user run sh with sudo (see `sudo -l` on the host)"
 _POLL_S = 0.05
-"""How long to wait for news while stdin has not been taken in full."""
+"""How long to wait for room for stdin before looking for output again: neither may block the other."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def finish(
                 pending = pending[wire.offer(pending, _POLL_S) :]
             except BrokenPipeError:  # the script ended without reading it all; how, the streams tell
                 pending = pending[:0]
-        got_out, got_err = wire.receive(_POLL_S if given and pending else deadline.left())
+        got_out, got_err = wire.receive(0 if given and pending else deadline.left())
         out += got_out
         err += got_err
 
