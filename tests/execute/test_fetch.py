@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -87,7 +88,7 @@ def test_a_file_arrives_verified_and_readable_by_all(host: Host, server: FileSer
     meta = host.folder / "blobs" / f"{SHA}.meta"
     assert meta.read_text().split() == [str(stat.st_size), str(int(stat.st_mtime)), str(stat.st_ino)]
     assert host.progress[-1] == (len(CONTENT), len(CONTENT))
-    assert os.listdir(host.folder / "partial") == []
+    assert list((host.folder / "partial").iterdir()) == []
 
 
 def test_a_file_that_is_there_is_not_fetched_again(host: Host, server: FileServer) -> None:
@@ -108,6 +109,7 @@ def test_a_file_without_record_is_hashed_not_fetched(host: Host, server: FileSer
 def test_a_file_changed_on_disk_is_fetched_again(host: Host, server: FileServer) -> None:
     host.fetch(server.url)
     host.blob.write_bytes(CONTENT[:-1] + b"?")
+    os.utime(host.blob, (1, 1))
     host.fetch(server.url)
     assert host.blob.read_bytes() == CONTENT
 
@@ -237,10 +239,21 @@ def test_the_token_belongs_to_a_scheme_host_and_path(
 def test_a_host_without_curl_is_told_what_to_do(host: Host, server: FileServer, tmp_path: Path) -> None:
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
-    for tool in "cat chmod df head kill mkdir mv rm sh sha256sum sleep stat sync tee".split():
-        found = subprocess.run(["which", tool], capture_output=True, text=True).stdout.strip()
-        if found:
-            (bin_dir / tool).symlink_to(found)
+    for tool in (
+        "cat",
+        "chmod",
+        "df",
+        "head",
+        "kill",
+        "mkdir",
+        "mv",
+        "rm",
+        "sha256sum",
+        "sleep",
+        "stat",
+        "sync",
+    ):
+        (bin_dir / tool).symlink_to(shutil.which(tool) or "")
     host.shell.shell = ("/bin/sh", "-c")
     host.shell.env = {"PATH": str(bin_dir)}
     with pytest.raises(NotYet, match="no curl") as error:
@@ -315,5 +328,6 @@ def test_a_download_that_goes_on_elsewhere_is_waited_for(
         wait_for(lambda: host.partial.exists() and host.partial.stat().st_size > 0)
         with pytest.raises(OperationFailed, match="is downloading it"):
             host.fetch(slow.url)
-        other.terminate()
-        other.communicate()
+        assert other.stdout
+        other.stdout.close()
+        other.wait()
