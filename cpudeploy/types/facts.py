@@ -146,7 +146,7 @@ class Network(Struct, frozen=True, kw_only=True):
 
 
 class Image(Struct, frozen=True, kw_only=True):
-    """An image the engine holds. `id` is the engine's own; `references` its tags."""
+    """An image the engine holds. `id` is the engine's own; `references` its tags and `repository@digest`s."""
 
     id: str
     references: tuple[str, ...]
@@ -216,7 +216,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     containers: dict[str, Container] = {}
     networks: dict[str, Network] = {}
     images: dict[str, Image] = {}
-    """By `repository@digest`; an image with several digests stands under each."""
+    """By manifest digest (`sha256:…`), whichever repository it came from; under each where it has several."""
     weights: Weights = Weights()
     disks: dict[str, Disk | Unknown] = {}
     packages: dict[str, str | None] = {}
