@@ -45,7 +45,7 @@ class Cpu(Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] | Unknown
     online: int | Unknown
     cores: tuple[Core, ...] | Unknown
-    quota: float | None | Unknown
+    quota: float | Unknown | None
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     total: int | Unknown
     available: int | Unknown
     machine: int | Unknown
-    limit: int | None | Unknown
+    limit: int | Unknown | None
     swap: int | Unknown
     nodes: tuple[Node, ...] | Unknown
 
@@ -221,7 +221,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     disks: dict[str, Disk | Unknown] = {}
     packages: dict[str, str | None] = {}
     """Asked package → candidate or installed version: `installed:X`, `candidate:X`, None: not known."""
-    files: dict[str, File | None | Unknown] = {}
+    files: dict[str, File | Unknown | None] = {}
     releases: dict[str, Any] = {}
     """Deployment → release id → the release document (`types.release.Release` as data)."""
     host_record: dict[str, Any] = {}

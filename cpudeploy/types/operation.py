@@ -124,7 +124,7 @@ class Script(Struct, frozen=True, kw_only=True, tag="script", tag_field="op"):
 
 
 class Put(Struct, frozen=True, kw_only=True, tag="put", tag_field="op"):
-    """A small file (≤ 1 MiB), written aside and moved into place. `content` is text or a secret's reference."""
+    """A small file (≤ 1 MiB), written aside and moved into place. `content`: text or a secret."""
 
     id: str
     deadline_s: int
