@@ -158,8 +158,8 @@ class Engine(Struct, frozen=True, kw_only=True):
     """The container engine as found.
 
     `state`: absent, stopped (installed, not answering), running, or foreign (podman's shim, snap:
-    `detail` says which). `insecure` are registries it may speak plain HTTP to. `daemon_json` is the
-    file's text, None without a file.
+    `detail` says which). `insecure`: registry (or CIDR) it may speak plain HTTP to → true.
+    `daemon_json` is the file's text, None without a file.
     """
 
     state: Literal["absent", "stopped", "running", "foreign"]
@@ -169,7 +169,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     root: str = ""
     storage: str = ""
     cgroup: str = ""
-    insecure: tuple[str, ...] = ()
+    insecure: dict[str, bool] = {}
     live_restore: bool = False
     daemon_json: str | None = None
 
