@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
 import os
 from pathlib import Path
 
 from .errors import SecretError
 from .types.base import SecretRef
+
+
+def mark(value: str, salt: bytes | None = None) -> str:
+    """What may be kept of a secret to tell later whether it changed: `scrypt:<salt>:<hash>`, base64."""
+    salt = os.urandom(16) if salt is None else salt
+    hashed = hashlib.scrypt(value.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32)
+    return f"scrypt:{base64.b64encode(salt).decode()}:{base64.b64encode(hashed).decode()}"
+
+
+def same(value: str, marked: str) -> bool:
+    """Whether `marked` is a mark of `value`. A mark of another form never is."""
+    kind, _, rest = marked.partition(":")
+    try:
+        salt = base64.b64decode(rest.partition(":")[0], validate=True)
+    except binascii.Error:
+        return False
+    return kind == "scrypt" and hmac.compare_digest(mark(value, salt).encode(), marked.encode())
 
 
 class Secret:

@@ -52,7 +52,12 @@ class RenameContainer(Struct, frozen=True, kw_only=True, tag="rename", tag_field
 
 
 class RemoveContainer(Struct, frozen=True, kw_only=True, tag="remove", tag_field="call"):
+    """Stop and remove; absent is done. With `release`, only a container of that release: another one
+    of the name is left alone and that is done too, so a revert can't remove what it should bring back.
+    """
+
     container: str
+    release: str = ""
 
 
 class RestartPolicy(Struct, frozen=True, kw_only=True, tag="restart_policy", tag_field="call"):
