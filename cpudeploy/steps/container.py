@@ -195,15 +195,7 @@ def _replace(
         _engine("create", create),
         *_proof(found, wanted, diagnose),
     )
-    revert = [
-        _engine("stop new", StopContainer(container=name, grace_s=5)),
-        _engine("remove new", RemoveContainer(container=name)),
-    ]
-    if kept:
-        revert += [
-            _engine("put back", RenameContainer(container=old_name, to=name)),
-            _engine("start old", StartContainer(container=name)),
-        ]
+    revert = _undo(found, rollout.release) if kept else _undo(found, rollout.release)[:1]
     is_new = found.current is None and found.old is None
     return Change(
         id=f"container:{name}",
@@ -217,7 +209,7 @@ def _replace(
         before=_before(found),
         after=_after(found, rollout.release),
         operations=operations,
-        revert=tuple(revert),
+        revert=revert,
         gap_s=None if is_new else wanted.gate.stable_s + 3 + load_bytes // 200_000_000,
     )
 
@@ -241,12 +233,7 @@ def _prove(
         why = "an interrupted change left the old container behind"
     revert: tuple[Operation, ...] = ()
     if found.old is not None and not found.proven:
-        revert = (
-            _engine("stop new", StopContainer(container=found.name, grace_s=5)),
-            _engine("remove new", RemoveContainer(container=found.name)),
-            _engine("put back", RenameContainer(container=found.old_name, to=found.name)),
-            _engine("start old", StartContainer(container=found.name)),
-        )
+        revert = _undo(found, current.mark.release)
     return Change(
         id=f"container:{found.name}",
         phase="replace",
@@ -259,6 +246,15 @@ def _prove(
         after=_after(found, current.mark.release),
         operations=_proof(found, wanted, diagnose),
         revert=revert,
+    )
+
+
+def _undo(found: _Found, release: str) -> tuple[Operation, ...]:
+    """Away with the new container (of `release`, no other), then the kept one back under its name."""
+    return (
+        _engine("remove new", RemoveContainer(container=found.name, release=release)),
+        _engine("put back", RenameContainer(container=found.old_name, to=found.name)),
+        _engine("start old", StartContainer(container=found.name)),
     )
 
 

@@ -28,7 +28,8 @@ def image_changes(context: HostContext, backend: str, image: ResolvedImage) -> t
         at_least[pointer("disks", root, "free")] = needed
         if disk.free < needed:
             raise HostError(
-                f"{root} has {decimal_size(disk.free)} free, {image.reference} needs about {decimal_size(needed)}",
+                f"{root} has {decimal_size(disk.free)} free, "
+                f"{image.reference} needs about {decimal_size(needed)}",
                 where=facts.host,
                 do="free disk space, or move the engine's data root",
             )

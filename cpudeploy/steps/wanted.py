@@ -124,6 +124,7 @@ def _values(
     version: Any,
 ) -> dict[str, Any]:
     """The closed context of templates. Nothing in here drifts by itself."""
+    folder = template.weights_target
     return {
         "model": {
             "name": placement.model,
@@ -146,11 +147,9 @@ def _values(
         "image": {"version": version, "reference": image.reference},
         "param": {**playbook.params, **backend.params},
         "files": {
-            "dir": template.weights_target,
+            "dir": folder,
             "entry": weights.entry,
-            "path": f"{template.weights_target}/{weights.entry}"
-            if weights.entry
-            else template.weights_target,
+            "path": f"{folder}/{weights.entry}" if weights.entry else folder,
             "api_key": template.api_key_file or "",
         },
     }

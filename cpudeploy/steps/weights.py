@@ -43,7 +43,8 @@ def weights_changes(
         at_least[pointer("disks", root, "free")] = to_fetch
         if disk.free < to_fetch + GIB:
             raise HostError(
-                f"{root} has {decimal_size(disk.free)} free, {placement.model} needs {decimal_size(to_fetch + GIB)}",
+                f"{root} has {decimal_size(disk.free)} free, "
+                f"{placement.model} needs {decimal_size(to_fetch + GIB)}",
                 where=facts.host,
                 do="free disk space, or set dirs: {weights: …} to a larger disk",
             )
