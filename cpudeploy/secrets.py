@@ -61,6 +61,10 @@ class Secrets:
             self._known[ref] = Secret(self._read(ref))
         return self._known[ref]
 
+    def remember(self, ref: SecretRef, secret: Secret) -> None:
+        """A value that was asked for on the terminal, under a reference of its own."""
+        self._known[ref] = secret
+
     def values(self) -> tuple[str, ...]:
         """All values resolved so far, for redacting text that comes back from hosts."""
         return tuple(secret.reveal() for secret in self._known.values())
