@@ -19,7 +19,7 @@ from ..types.event import (
     OperationStarted,
     Progress,
 )
-from .numbers import data_size, duration, percent, rate
+from .numbers import data_progress, data_size, duration, percent, rate
 
 _RATE_WINDOW_S = 15.0
 
@@ -74,13 +74,12 @@ class HostBoard:
 
     @property
     def bytes_text(self) -> str:
-        """`1.1 GB of 2.2 GB · 50 % · 12 MB/s · 1 min 30 s left`, or empty without bytes."""
+        """`1.1 of 2.2 GB · 50 % · 12 MB/s · 1 min 30 s left`, or empty without bytes."""
         if not self.done and not self.total:
             return ""
-        told = data_size(self.done)
-        parts = [told]
+        parts = [data_size(self.done)]
         if self.total:
-            parts = [f"{told} of {data_size(self.total)}", f"{percent(self.done, self.total)} %"]
+            parts = [data_progress(self.done, self.total), f"{percent(self.done, self.total)} %"]
         speed = self.bytes_per_s
         if speed is not None and speed > 0:
             parts.append(rate(speed))

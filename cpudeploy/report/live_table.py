@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _WIDEST_HOST = 24
-_BAR = 16
+_BAR = 10
 _NARROW = 90
 _FRAMES_PER_S = 8
 
@@ -114,7 +114,7 @@ class LiveTable:
     def _row(self, host: HostBoard) -> list[tuple[str, str]]:
         waited = duration(max(1, int(self._clock() - host.operation_started)))
         step = f"{min(host.finished + 1, host.changes)}/{host.changes} " if host.changes else ""
-        moving = _bar(host) + host.bytes_text
+        moving = host.bytes_text if self._width < _NARROW else _bar(host) + host.bytes_text
         what = [(clean(host.operation), ""), (moving or clean(host.last_line), "" if moving else "dim")]
         if self._width < _NARROW:
             # One column for both: bytes say more than the name of the operation.

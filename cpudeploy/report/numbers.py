@@ -21,6 +21,13 @@ def data_size(size: int) -> str:
     return _scaled(size, 1000, _DECIMAL)
 
 
+def data_progress(done: int, total: int) -> str:
+    """Bytes so far of a download: `1.1 of 2.2 GB`, `900 MB of 2.2 GB`."""
+    so_far, whole = data_size(done), data_size(total)
+    number, unit = so_far.split(" ")
+    return f"{number if whole.endswith(f' {unit}') else so_far} of {whole}"
+
+
 def memory_parts(parts: dict[str, int]) -> str:
     """A sum told by its parts, in the unit of the sum: `2.0 weights + 0.75 KV` (GiB unsaid).
 

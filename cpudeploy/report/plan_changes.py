@@ -76,6 +76,11 @@ def irreversible(change: Change) -> bool:
     return change.revert is None and change.action != "gate"
 
 
+def diff_values(diff: FieldDiff) -> tuple[str, str]:
+    """Before and after as they are told."""
+    return ABSENT if diff.before is None else diff.before, ABSENT if diff.after is None else diff.after
+
+
 def allocations_of(change: Change, host: HostPlan) -> tuple[Allocation, ...]:
     """The allocations a change is about: its subject is the model, or `model_instance` of one instance."""
     return tuple(a for a in host.allocations if change.subject in (a.model, f"{a.model}_{a.instance}"))
@@ -120,8 +125,7 @@ def _why(allocation: Allocation, field: str, *facts: str) -> str:
 def _diff_row(diff: FieldDiff, allocations: Sequence[Allocation], verbose: bool) -> Row:
     if not verbose and _engine_field(diff.field):
         return Row(diff.field, "differs", f"{diff.why} (-v shows it)".strip())
-    before = ABSENT if diff.before is None else diff.before
-    after = ABSENT if diff.after is None else diff.after
+    before, after = diff_values(diff)
     why = diff.why
     if len(allocations) == 1 and not verbose:
         row = next((row for row in _allocation_rows(allocations[0]) if row.field == diff.field), None)
