@@ -24,7 +24,9 @@ def carry_out(site: Site, decided: Plan, *, json: bool, verbose: bool) -> int:
     console = stdout()
     if not json:
         console.write(
-            render_plan(plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=site.facts_s)
+            render_plan(
+                plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=site.facts_s
+            )
         )
         console.write("")
 

@@ -23,7 +23,9 @@ _TIMEOUT_S = 300.0
 @limit_option
 @playbooks_option
 @sudo_option
-@click.option("--max-tokens", default=256, show_default=True, type=click.IntRange(1), help="Length of the answer.")
+@click.option(
+    "--max-tokens", default=256, show_default=True, type=click.IntRange(1), help="Length of the answer."
+)
 def command(
     model: str,
     prompt: str,
@@ -56,7 +58,9 @@ def answer(site: Site, instance: Running, prompt: str, max_tokens: int) -> Itera
     publish = instance.publish
     where = f"{instance.host} {instance.model}"
     if not instance.running or publish is None:
-        raise HostError("is not running", where=where, do=f"cpudeploy logs {instance.model}, then cpudeploy apply")
+        raise HostError(
+            "is not running", where=where, do=f"cpudeploy logs {instance.model}, then cpudeploy apply"
+        )
     connection = site.connections[instance.host]
     address = "127.0.0.1" if publish.address in ("0.0.0.0", "::", "") else publish.address  # noqa: S104
     headers = {}
@@ -82,7 +86,9 @@ def answer(site: Site, instance: Running, prompt: str, max_tokens: int) -> Itera
                 )
             yield from _pieces(response.iter_lines())
     except httpx.HTTPError as error:
-        raise HostError(f"the connection to the model failed: {error}", where=where, do="cpudeploy status") from None
+        raise HostError(
+            f"the connection to the model failed: {error}", where=where, do="cpudeploy status"
+        ) from None
 
 
 def _pieces(lines: Iterator[str]) -> Iterator[str]:

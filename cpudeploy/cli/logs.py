@@ -36,7 +36,9 @@ def command(
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
         instances = instances_of(found, model)
         if follow and len(instances) != 1:
-            raise UsageError("--follow takes one host", do=f"add --limit {instances[0].host}" if instances else "")
+            raise UsageError(
+                "--follow takes one host", do=f"add --limit {instances[0].host}" if instances else ""
+            )
         console = stdout()
         for instance in instances:
             connection = found.connections[instance.host]
