@@ -23,9 +23,7 @@ _TIMEOUT_S = 300.0
 @limit_option
 @playbooks_option
 @sudo_option
-@click.option(
-    "--max-tokens", default=256, show_default=True, type=click.IntRange(1), help="Length of the answer."
-)
+@click.option("--max-tokens", default=256, show_default=True, type=click.IntRange(1), help="Answer length.")
 def command(
     model: str,
     prompt: str,

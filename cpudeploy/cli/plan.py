@@ -23,9 +23,7 @@ from .options import (
 @playbooks_option
 @sudo_option
 @verbose_option
-@click.option(
-    "--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes, 0 when there are none."
-)
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
 @format_option("text", "json", "markdown")
 def command(
     inventory: Path,
