@@ -124,6 +124,8 @@ class Instance(Struct, frozen=True, kw_only=True):
     container: ContainerSpec
     gate: Gate
     api_key: SecretRef | None = None
+    image_reference: str = ""
+    """The image as the manifest asked for it, normalised; `container.image` is what was pulled."""
 
 
 class Release(Struct, frozen=True, kw_only=True):
