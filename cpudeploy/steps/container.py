@@ -55,6 +55,7 @@ class _Found:
     current: Container | None
     old: Container | None
     recorded: Instance | None
+    recorded_old: Instance | None
 
     @property
     def old_name(self) -> str:
@@ -114,11 +115,22 @@ def next_release(context: HostContext, instances: dict[str, Instance]) -> str:
 
 def _find(context: HostContext, name: str) -> _Found:
     current = _ours(context, name)
-    recorded = None
-    if current is not None and current.mark is not None:
-        document = context.facts.releases.get(context.deployment.name, {}).get(current.mark.release)
-        recorded = from_data(document, Release).instances.get(name) if document else None
-    return _Found(name=name, current=current, old=_ours(context, f"{name}_old"), recorded=recorded)
+    old = _ours(context, f"{name}_old")
+    return _Found(
+        name=name,
+        current=current,
+        old=old,
+        recorded=_recorded(context, name, current),
+        recorded_old=_recorded(context, name, old),
+    )
+
+
+def _recorded(context: HostContext, name: str, container: Container | None) -> Instance | None:
+    """The spec a container was created from, by the release it names."""
+    if container is None or container.mark is None:
+        return None
+    document = context.facts.releases.get(context.deployment.name, {}).get(container.mark.release)
+    return from_data(document, Release).instances.get(name) if document else None
 
 
 def _ours(context: HostContext, name: str) -> Container | None:
@@ -195,7 +207,7 @@ def _replace(
         _engine("create", create),
         *_proof(found, wanted, diagnose),
     )
-    revert = _undo(found, rollout.release) if kept else _undo(found, rollout.release)[:1]
+    served = found.recorded if found.proven else found.recorded_old
     is_new = found.current is None and found.old is None
     return Change(
         id=f"container:{name}",
@@ -209,7 +221,7 @@ def _replace(
         before=_before(found),
         after=_after(found, rollout.release),
         operations=operations,
-        revert=revert,
+        revert=_undo(found, rollout.release, served if kept else None, kept=kept),
         gap_s=None if is_new else wanted.gate.stable_s + 3 + load_bytes // 200_000_000,
     )
 
@@ -233,7 +245,7 @@ def _prove(
         why = "an interrupted change left the old container behind"
     revert: tuple[Operation, ...] = ()
     if found.old is not None and not found.proven:
-        revert = _undo(found, current.mark.release)
+        revert = _undo(found, current.mark.release, found.recorded_old, kept=True)
     return Change(
         id=f"container:{found.name}",
         phase="replace",
@@ -249,30 +261,40 @@ def _prove(
     )
 
 
-def _undo(found: _Found, release: str) -> tuple[Operation, ...]:
-    """Away with the new container (of `release`, no other), then the kept one back under its name."""
-    return (
-        _engine("remove new", RemoveContainer(container=found.name, release=release)),
+def _undo(found: _Found, release: str, served: Instance | None, *, kept: bool) -> tuple[Operation, ...]:
+    """Away with the new container (of `release`, no other); what was kept comes back and is proven again.
+
+    `served`: the spec of the kept container, where its record is there.
+    """
+    away = _engine("remove new", RemoveContainer(container=found.name, release=release))
+    if not kept:
+        return (away,)
+    back = (
+        away,
         _engine("put back", RenameContainer(container=found.old_name, to=found.name)),
         _engine("start old", StartContainer(container=found.name)),
+    )
+    return back if served is None else (*back, _wait(found.name, served, ()))
+
+
+def _wait(container: str, instance: Instance, diagnose: tuple[Diagnosis, ...]) -> Wait:
+    publish = instance.container.publish[0]
+    return Wait(
+        id="gate",
+        deadline_s=instance.gate.deadline_s,
+        container=container,
+        address=publish.address,
+        port=publish.port,
+        gate=instance.gate,
+        api_key=instance.api_key,
+        diagnose=diagnose,
     )
 
 
 def _proof(found: _Found, wanted: Instance, diagnose: tuple[Diagnosis, ...]) -> tuple[Operation, ...]:
-    publish = wanted.container.publish[0]
-    wait = Wait(
-        id="gate",
-        deadline_s=wanted.gate.deadline_s,
-        container=found.name,
-        address=publish.address,
-        port=publish.port,
-        gate=wanted.gate,
-        api_key=wanted.api_key,
-        diagnose=diagnose,
-    )
     return (
         _engine("start", StartContainer(container=found.name)),
-        wait,
+        _wait(found.name, wanted, diagnose),
         _engine("serve", RestartPolicy(container=found.name, policy=SERVING_POLICY)),
         _engine("clear", RemoveContainer(container=found.old_name)),
     )

@@ -88,6 +88,7 @@ def wanted_instance(
         container=spec,
         gate=wanted_gate(playbook, placement.task, weights, values),
         api_key=placement.api_key,
+        image_reference=image.reference,
     )
 
 

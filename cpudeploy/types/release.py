@@ -125,7 +125,7 @@ class Instance(Struct, frozen=True, kw_only=True):
     gate: Gate
     api_key: SecretRef | None = None
     image_reference: str = ""
-    """The image as the manifest asked for it, normalised; `container.image` is what was pulled."""
+    """The image as the manifest asked for it, normalised, with its tag."""
 
 
 class Release(Struct, frozen=True, kw_only=True):
