@@ -31,7 +31,7 @@ def main() -> int:
         lab.up()
         folder = write_inventory(lab)
         say(
-            f"the lab is up after {time.monotonic() - started:.0f} s: {', '.join(lab.hosts)} have sshd and no Docker"
+            f"lab up after {time.monotonic() - started:.0f} s: {', '.join(lab.hosts)} have sshd and no Docker"
         )
         story(folder)
     except (LabError, Unexpected) as error:
