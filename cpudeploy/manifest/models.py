@@ -129,7 +129,7 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
         "each": settings.text("each"),
         "listen": settings.text("listen"),
         "parallel": settings.number("parallel"),
-        "cpus": str(cpus.value) if cpus is not None else None,
+        "cpus": _cpus(cpus.value) if cpus is not None else None,
     }
     return from_data(
         {
@@ -197,6 +197,11 @@ def _source(settings: Settings, problems: Problems) -> dict[str, Any] | None:
         "files": source.texts("files"),
         "token": source.secret("token"),
     }
+
+
+def _cpus(value: object) -> str:
+    """A bare number counts physical cores; text is taken as written."""
+    return f"cores:{value}" if isinstance(value, int) else str(value)
 
 
 def _check_cpus(settings: Settings, problems: Problems) -> None:

@@ -33,7 +33,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a placement asks for: `auto`, a number of physical cores, a cpu list, `numa:N` or `shared`.
+    """What a placement asks for: `auto`, `cores:N` (physical), a cpu list, `numa:N` or `shared`.
 
     `running`: the cpuset it has now if its wish is unchanged, else empty.
     """
@@ -119,8 +119,8 @@ class _Table:
         """Cores for a wish that says which or how many."""
         if wish.cpus == "shared":
             self.granted[wish.name] = _Grant(self.ours, "shared with the other models of this host")
-        elif wish.cpus.isdigit():
-            count = int(wish.cpus)
+        elif wish.cpus.startswith("cores:"):
+            count = int(wish.cpus.removeprefix("cores:"))
             if count > len(self.free):
                 raise self._shortage(wish.name, _count(count))
             self._take(wish.name, self.free[:count], f"{_count(count)} as asked")

@@ -19,9 +19,7 @@ def wanted_gate(playbook: Playbook, task: str, weights: ResolvedWeights, context
     health = playbook.health
     if health is None:
         raise NotYet(f"playbook {playbook.name} has no health gate", do="add a health section to it")
-    without_template = task == "chat" and weights.gguf is not None and not weights.gguf.chat_template
-    kind = "completion" if without_template and "completion" in health.tasks else task
-    if kind not in health.tasks:
+    if task not in health.tasks:
         raise NotYet(
             f"playbook {playbook.name} can't prove the task {task}",
             do=f"choose one of {', '.join(sorted(health.tasks))}",
@@ -31,7 +29,7 @@ def wanted_gate(playbook: Playbook, task: str, weights: ResolvedWeights, context
         port=port,
         stable_s=health.stable_s,
         deadline_s=health.start_s + weights.size // health.load_bytes_per_s,
-        checks=tuple(_rendered(check, context) for check in (*health.ready, *health.tasks[kind])),
+        checks=tuple(_rendered(check, context) for check in (*health.ready, *health.tasks[task])),
     )
 
 

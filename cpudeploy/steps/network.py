@@ -45,7 +45,7 @@ def network_changes(context: HostContext) -> tuple[Change, ...]:
         Change(
             id="networks",
             phase="provision",
-            step="container",
+            step="network",
             subject="networks",
             action="create",
             why=f"deployment {context.deployment.name}",

@@ -40,7 +40,7 @@ def remove_all_changes(context: HostContext) -> tuple[Change, ...]:
             Change(
                 id="networks",
                 phase="replace",
-                step="container",
+                step="network",
                 subject="networks",
                 action="remove",
                 why="destroy",
@@ -59,7 +59,7 @@ def remove_all_changes(context: HostContext) -> tuple[Change, ...]:
             Change(
                 id="state",
                 phase="replace",
-                step="container",
+                step="state",
                 subject="state",
                 action="remove",
                 why="destroy",

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import HostError
-from ..manifest.templates import holds, render
-from ..manifest.versions import parse_version
+from ..manifest.templates import evaluate, render
+from ..manifest.versions import Version, backend_version
 from ..types.allocation import Allocation
 from ..types.deployment import Backend, Placement
 from ..types.facts import Facts, Publish
@@ -41,7 +41,7 @@ def wanted_instance(
     if template is None:
         raise ValueError(f"playbook {playbook.name} has no container")  # the schema forbids it
     name = container_name(context.deployment.name, placement.model, allocation.instance)
-    version = backend.version or parse_version(playbook.version_pattern, image.reference)
+    version = backend_version(backend, playbook)
     values = _values(placement, allocation, backend, playbook, image, weights, template, version)
     secrets = _secrets(context, placement, template, name)
     spec = ContainerSpec(
@@ -122,7 +122,7 @@ def _values(
     image: ResolvedImage,
     weights: ResolvedWeights,
     template: ContainerTemplate,
-    version: Any,
+    version: Version,
 ) -> dict[str, Any]:
     """The closed context of templates. Nothing in here drifts by itself."""
     folder = template.weights_target
@@ -133,10 +133,11 @@ def _values(
             "task": placement.task,
             "context": allocation.context,
             "parallel": allocation.parallel,
-            "api_key": placement.api_key is not None,
+            "api_key_file": template.api_key_file if placement.api_key and template.api_key_file else "",
         },
         "host": {"name": placement.host},
         "alloc": {
+            "instance": allocation.instance,
             "cpuset": allocation.cpuset,
             "threads": allocation.threads,
             "threads_batch": allocation.threads_batch,
@@ -144,6 +145,9 @@ def _values(
             "context_total": allocation.context_total,
             "parallel": allocation.parallel,
             "memory": allocation.memory,
+            "weights": allocation.need.weights,
+            "kv": allocation.need.kv,
+            "cache": allocation.need.cache,
         },
         "image": {"version": version, "reference": image.reference},
         "param": {**playbook.params, **backend.params},
@@ -151,7 +155,6 @@ def _values(
             "dir": folder,
             "entry": weights.entry,
             "path": f"{folder}/{weights.entry}" if weights.entry else folder,
-            "api_key": template.api_key_file or "",
         },
     }
 
@@ -160,7 +163,7 @@ def _arguments(template: ContainerTemplate, values: Mapping[str, Any]) -> tuple[
     return tuple(
         render(text, values)
         for argument in template.arguments
-        if argument.when is None or holds(argument.when, values)
+        if argument.when is None or evaluate(argument.when, values)
         for text in argument.args
     )
 

@@ -140,20 +140,20 @@ def test_a_revert_before_anything_was_created_leaves_the_old_one_serving():
 
 
 def test_a_model_that_left_the_manifest_is_removed_and_the_other_is_not_touched():
-    two = deployment(placement("a", cpus="1"), placement("b", port=8101, cpus="1"))
+    two = deployment(placement("a", cpus="cores:1"), placement("b", port=8101, cpus="cores:1"))
     host = SimulatedHost(facts())
     carry_out(plan_for(two, host.facts()), host)
     untouched = host.facts().containers["rag_a_0"].id
-    carry_out(plan_for(deployment(placement("a", cpus="1")), host.facts()), host)
+    carry_out(plan_for(deployment(placement("a", cpus="cores:1")), host.facts()), host)
     assert serving(host) == {"rag_a_0": True}
     assert host.facts().containers["rag_a_0"].id == untouched
 
 
 def test_adding_a_model_does_not_touch_the_one_that_runs():
-    one = placement("a", cpus="1")
+    one = placement("a", cpus="cores:1")
     host = SimulatedHost(facts())
     carry_out(plan_for(deployment(one), host.facts()), host)
-    plan = plan_for(deployment(one, placement("b", port=8101, cpus="2")), host.facts())
+    plan = plan_for(deployment(one, placement("b", port=8101, cpus="cores:2")), host.facts())
     assert {change.subject for change in plan.hosts["one"].changes} == {"b"}
 
 
@@ -195,7 +195,7 @@ def test_another_secret_is_a_change_and_its_value_is_nowhere():
 @pytest.mark.parametrize(
     "found",
     [
-        facts(containers={"rag_smol_0": msgspec.structs.replace(container(), mark=None)}),
+        facts(containers={"rag_smol_0": msgspec.structs.replace(container(), mark=None, cpuset="")}),
         facts(networks={"rag_pub": msgspec.structs.replace(network("rag_pub"), deployment="")}),
         facts(ports=(Listening(address="0.0.0.0", port=8100),)),
         facts(engine=Engine(state="foreign", detail="podman")),

@@ -62,7 +62,7 @@ def test_cores_of_one_numa_node():
     "wishes",
     [
         [Wish("a", "auto"), Wish("b", "auto"), Wish("c", "auto")],
-        [Wish("a", "3")],
+        [Wish("a", "cores:3")],
         [Wish("a", "0-1"), Wish("b", "1")],
         [Wish("a", "numa:7")],
         [Wish("a", "0-9")],
