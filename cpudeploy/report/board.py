@@ -28,7 +28,7 @@ _RATE_WINDOW_S = 15.0
 class HostBoard:
     """One host: the running change and operation, bytes, the last line it said, and how it ended.
 
-    `started` and `operation_started` are readings of the caller's clock, in seconds.
+    `operation_started` is a reading of the caller's clock, in seconds. No operation: it waits its turn.
     """
 
     host: str
@@ -39,7 +39,6 @@ class HostBoard:
     last_line: str = ""
     done: int = 0
     total: int = 0
-    started: float = 0.0
     operation_started: float = 0.0
     status: str = ""
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
@@ -102,11 +101,11 @@ class Board:
         host = self.hosts.setdefault(event.host, HostBoard(host=event.host, changes=0))
         match event:
             case HostStarted():
-                host.started = now
+                host.begin("checks the host", now)
             case ChangeStarted():
                 self._subjects[event.host, event.change] = event.subject
                 host.subject = event.subject
-                host.begin("", now)
+                host.begin("begins", now)
             case OperationStarted():
                 host.subject = self.subject(event.host, event.change)
                 host.begin(event.text, now)

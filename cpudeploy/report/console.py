@@ -5,6 +5,7 @@ Decided once, here: whether it is a terminal, in colour, how wide. Never asks th
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class Console:
             text = text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
         self.stream.write(text + "\n")
         self.stream.flush()
+
+    def try_write(self, text: str) -> None:
+        """`write`, but a reader that went away is not an error: an apply goes on when nobody listens."""
+        with contextlib.suppress(OSError):
+            self.write(text)
 
 
 def console_for(stream: TextIO, environ: Mapping[str, str]) -> Console:

@@ -45,4 +45,4 @@ class JsonLines:
         """Write `event`."""
         line = json_line(event)
         with self._lock:
-            self._console.write(line)
+            self._console.try_write(line)

@@ -95,17 +95,13 @@ class LiveLines:
         if now - self._told.get(host.host, now - BEAT_S) < BEAT_S:
             return
         waited = duration(now - host.operation_started)
-        parts = [
-            f"{host.subject}: still {host.operation or 'at it'}",
-            waited,
-            host.bytes_text,
-            host.last_line,
-        ]
+        about = f"{host.subject}: " if host.subject else ""
+        parts = [f"{about}still {host.operation}", waited, host.bytes_text, host.last_line]
         self._line(host.host, " · ".join(part for part in parts if part), now)
 
     def _line(self, host: str, text: str, now: float) -> None:
         self._told[host] = now
-        self._console.write(f"{pad(clean(host), self._column)}  {clean(text)}")
+        self._console.try_write(f"{pad(clean(host), self._column)}  {clean(text)}")
 
     def _beat_until_closed(self) -> None:
         while not self._closing.wait(BEAT_S):

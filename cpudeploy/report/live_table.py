@@ -6,6 +6,7 @@ Text of hosts is escaped, never read as markup. Leaves the terminal as it was, w
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -77,7 +78,9 @@ class LiveTable:
             line = self._lasting(event)
         # Not under our lock: rich draws the table, which takes it, while holding its own.
         if line is not None:
-            self._rich.print(line, soft_wrap=True)
+            # A terminal that went away is not an error: an apply goes on when nobody looks.
+            with contextlib.suppress(OSError):
+                self._rich.print(line, soft_wrap=True)
 
     def _lasting(self, event: Event) -> Text | None:
         from rich.text import Text

@@ -37,7 +37,8 @@ def render_plan_markdown(plan: Plan, *, limit: int = LIMIT) -> str:
             left_out += 1
             continue
         document += "\n\n" + section
-        details.append(_details(name, host))
+        if host.changes:
+            details.append(_details(name, host))
     for detail in details:
         if len(document) + len(detail) > limit:
             document += "\n\n_Details are too long for a comment: see `cpudeploy plan -v`._"
@@ -77,12 +78,11 @@ def _diff(diff: FieldDiff) -> str:
 
 
 def _details(name: str, host: HostPlan) -> str:
-    if not host.changes:
-        return ""
     text = render_host(name, host, colour=False, width=_FOLDED_WIDTH, verbose=True)
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, ticks + 1)
-    return f"<details><summary>{escape(clean(name))} in full</summary>\n\n{fence}text\n{text}\n{fence}\n\n</details>"
+    title = f"<summary>{escape(clean(name))} in full</summary>"
+    return f"<details>{title}\n\n{fence}text\n{text}\n{fence}\n\n</details>"
 
 
 def _text(text: str) -> str:

@@ -287,7 +287,7 @@ def failure(**kw: Any) -> Failure:
     return Failure(**(base | kw))
 
 
-def sample_outcome(**hosts: HostOutcome) -> Outcome:
+def sample_outcome(hosts: dict[str, HostOutcome] | None = None) -> Outcome:
     """small-1 came up; genoa-1 went back to its old version."""
     small = tuple(
         ChangeOutcome(change=c.id, subject=c.subject, status="done", seconds=12.0)
