@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from ..errors import ConnectionLost, EngineError
+from ..errors import EngineError
 from ..types.release import ContainerSpec
 from .engine_body import DEPLOYMENT_LABEL, create_body, differences
 from .engine_stream import frames, lines, messages
@@ -299,7 +299,8 @@ class Engine:
         except httpx.TimeoutException:
             raise EngineError(f"the engine did not answer in time ({method} {url})") from None
         except httpx.HTTPError as error:
-            raise ConnectionLost(f"the connection to the engine broke: {error}") from None
+            # Not ConnectionLost: the host is still there, and a revert may find the engine up again.
+            raise EngineError(f"the connection to the engine broke: {error}") from None
 
 
 def _labelled(inspected: dict[str, Any], labels: dict[str, str]) -> bool:

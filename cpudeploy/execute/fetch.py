@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Protocol
@@ -21,6 +21,7 @@ STATE_DIR = "/var/lib/cpudeploy"
 _TRIES = 5
 _NO_CURL, _NO_SPACE, _WRONG, _BUSY, _FAILED, _OLD_CURL, _NO_RESUME, _TOO_LONG = range(10, 18)
 _STATUS = re.compile(r"returned error: (\d{3})")
+_STALLED = "curl: (28)"
 _GIVE_UP = {400, 401, 403, 404, 405, 410, 451}
 """HTTP answers that another try won't change."""
 
@@ -36,13 +37,13 @@ class Ran(Protocol):
 
 
 class Run(Protocol):
-    """Runs a shell script as root on the host, as `Connection.run` does."""
+    """Runs a shell script as root on the host: `Connection.run`, or a shell of this machine."""
 
     def __call__(
         self,
         script: str,
         *,
-        args: dict[str, str],
+        args: Mapping[str, str],
         deadline_s: float,
         stdin: bytes,
         on_line: Callable[[str], None],
@@ -82,8 +83,11 @@ class _Download:
     had: int = 0
     reasons: list[str] = field(default_factory=list)
 
-    def from_url(self, url: str) -> bool:
-        """Try one source; True: the blob is there. False: give it up, the reason is kept."""
+    def from_url(self, url: str, *, last: bool) -> bool:
+        """Try one source; True: the blob is there. False: give it up, the reason is kept.
+
+        A source that stalls is left for the next at once; `last`: there is no next, so it is asked again.
+        """
         failures = 0
         while True:
             code, seen = self._attempt(url)
@@ -94,12 +98,15 @@ class _Download:
                 self.had = 0
                 raise _WrongBytes(_host(url))
             reason = seen.error or f"the script ended with {code}"
+            stalled = _STALLED in reason
             # What brought bytes was worth it; only tries in a row that brought none count.
-            failures = 1 if seen.have > self.had else failures + 1
+            failures = 1 if seen.have > self.had and not stalled else failures + 1
             self.had = 0 if code == _NO_RESUME else seen.have
             status = _STATUS.search(reason)
-            if failures >= _TRIES or (status and int(status[1]) in _GIVE_UP):
+            hopeless = status is not None and int(status[1]) in _GIVE_UP
+            if failures >= _TRIES or hopeless or (stalled and not last):
                 self.reasons.append(f"{_host(url)}: {reason}")
+                self.note(f"no file from {self.reasons[-1]}")
                 return False
             self.note(f"download from {_host(url)} broke off ({reason}); trying again")
             self.sleep(min(2.0 ** (failures - 1), 8.0))
@@ -136,7 +143,7 @@ class _Download:
             )
         if code == _OLD_CURL:
             raise HostError(
-                f"{name} needs a token, and the host's curl is older than 7.58: it would pass it on to mirrors",
+                f"{name} needs a token, and curl before 7.58, as the host has, would pass it on",
                 do="update curl on the host",
             )
         if code == _NO_SPACE:
@@ -175,7 +182,7 @@ def fetch(
     wrong: list[str] = []
     for url in _sources(file, wrong):
         try:
-            if download.from_url(url):
+            if download.from_url(url, last=url == file.urls[-1]):
                 return
         except _WrongBytes as error:
             wrong.append(str(error))

@@ -114,8 +114,10 @@ df -Pk "$dir" | {
     fi
 } | sha256sum >"$lock/sum" &
 worker=$!
+ticks=0
 while kill -0 "$worker" 2>/dev/null; do
-    sleep 1
+    ticks=$((ticks + 1))
+    if [ $ticks -lt 5 ]; then sleep 0.2 2>/dev/null || sleep 1; else sleep 1; fi
     echo "have $(length "$part")" || exit 1
 done
 wait "$worker"
