@@ -61,6 +61,10 @@ class Secrets:
             self._known[ref] = Secret(self._read(ref))
         return self._known[ref]
 
+    def remember(self, ref: SecretRef, secret: Secret) -> None:
+        """A value that was asked for on the terminal, under a reference of its own."""
+        self._known[ref] = secret
+
     def values(self) -> tuple[str, ...]:
         """All values resolved so far, for redacting text that comes back from hosts."""
         return tuple(secret.reveal() for secret in self._known.values())
@@ -85,9 +89,13 @@ class Secrets:
                 value = path.read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
                 reason = getattr(error, "strerror", None) or "not UTF-8 text"
-                raise SecretError(f"cannot read secret file {path}: {reason}", do="create it, mode 0600") from None
+                raise SecretError(
+                    f"cannot read secret file {path}: {reason}", do="create it, mode 0600"
+                ) from None
         else:
-            raise SecretError(f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file")
+            raise SecretError(
+                f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file"
+            )
         if not value or "\n" in value or "\0" in value:
             raise SecretError(f"the secret {ref} must be one non-empty line")
         return value

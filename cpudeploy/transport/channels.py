@@ -7,13 +7,27 @@ other), the exit status is awaited with a limit.
 from __future__ import annotations
 
 import contextlib
-import math
-import select
+import threading
 from collections.abc import Callable
 
 import paramiko
 
 _CHUNK = 1 << 18
+
+
+class _News(threading.Event):
+    """Set when either stream has bytes or its end.
+
+    paramiko clears it when one stream is empty, whatever the other has, so only the waiter clears.
+    Channel.fileno() would do all this with a pipe, but its descriptors are closed while paramiko's
+    thread may still write to them: that ends the whole connection, or worse, hits a reused descriptor.
+    """
+
+    def clear(self) -> None:
+        pass
+
+    def forget(self) -> None:
+        super().clear()
 
 
 class ChannelWire:
@@ -23,13 +37,15 @@ class ChannelWire:
         self._channel = channel
         self._released = released
         self._closed = False
-        self._poll = select.poll()
-        self._poll.register(channel.fileno(), select.POLLIN)
+        self._news = _News()
+        channel.in_buffer.set_event(self._news)
+        channel.in_stderr_buffer.set_event(self._news)
 
     def receive(self, timeout: float | None) -> tuple[bytes, bytes]:
         channel = self._channel
-        if not self.readable() and not self._closed:
-            self._poll.poll(None if timeout is None else math.ceil(timeout * 1000))
+        self._news.forget()  # before looking: what comes after that is not missed
+        if not self.readable():
+            self._news.wait(timeout)
         out = channel.recv(_CHUNK) if channel.recv_ready() else b""
         err = channel.recv_stderr(_CHUNK) if channel.recv_stderr_ready() else b""
         return out, err

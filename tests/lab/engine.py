@@ -35,16 +35,23 @@ def socket() -> Path:
 
 def running() -> bool:
     """Whether the engine answers."""
-    return _pid() is not None and run(_docker("version", "--format", "{{.Server.Version}}"), check=False).returncode == 0
+    return (
+        _pid() is not None
+        and run(_docker("version", "--format", "{{.Server.Version}}"), check=False).returncode == 0
+    )
 
 
-def docker(*words: str | Path, stdin: str | bytes | None = None, check: bool = True, config: Path | None = None) -> str:
+def docker(
+    *words: str | Path, stdin: str | bytes | None = None, check: bool = True, config: Path | None = None
+) -> str:
     """Run the docker client against the lab's engine; its standard output."""
     extra = ["--config", config] if config else []
     return run([*_docker(), *extra, *words], stdin=stdin, check=check).stdout
 
 
-def exec_in(container: str, argv: Sequence[str], *, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def exec_in(
+    container: str, argv: Sequence[str], *, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command inside a container, whatever its exit code."""
     interactive = ["-i"] if stdin is not None else []
     return run(_docker("exec", *interactive, container, *argv), stdin=stdin, check=False)

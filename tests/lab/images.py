@@ -97,7 +97,11 @@ def _configure_host(suite: str, rootfs: Path) -> None:
     run([*chroot, "apt-get", "clean"])
     for name in ("var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale", "dev"):
         _empty(rootfs / name)
-    for file in (*rootfs.glob("etc/ssh/ssh_host_*"), rootfs / "etc/machine-id", rootfs / "usr/sbin/policy-rc.d"):
+    for file in (
+        *rootfs.glob("etc/ssh/ssh_host_*"),
+        rootfs / "etc/machine-id",
+        rootfs / "usr/sbin/policy-rc.d",
+    ):
         file.unlink(missing_ok=True)
     write("etc/machine-id", "")
     for name in ("etc/hostname", "etc/resolv.conf"):
@@ -119,7 +123,9 @@ def import_host(suite: str) -> None:
 def import_registry() -> None:
     """Have the registry image in the engine."""
     rootfs = _binaries_rootfs("registry", {"docker-registry": "/usr/bin/docker-registry"}, ["sh"])
-    engine.import_image(rootfs, REGISTRY_IMAGE, rootfs.name, ['ENTRYPOINT ["/usr/bin/docker-registry", "serve"]'])
+    engine.import_image(
+        rootfs, REGISTRY_IMAGE, rootfs.name, ['ENTRYPOINT ["/usr/bin/docker-registry", "serve"]']
+    )
 
 
 def import_llama() -> None:
@@ -148,12 +154,25 @@ def _binaries_rootfs(name: str, binaries: dict[str, str], tools: Sequence[str]) 
 
     def make(path: Path) -> None:
         with cache.scratch(f"rootfs-{name}") as rootfs:
-            for folder in ("usr/bin", "usr/lib", "usr/lib64", "tmp", "proc", "sys", "dev", "root", "app", "etc"):
+            for folder in (
+                "usr/bin",
+                "usr/lib",
+                "usr/lib64",
+                "tmp",
+                "proc",
+                "sys",
+                "dev",
+                "root",
+                "app",
+                "etc",
+            ):
                 (rootfs / folder).mkdir(parents=True, exist_ok=True)
             for folder in ("bin", "lib", "lib64"):
                 (rootfs / folder).symlink_to(f"usr/{folder}")
             (rootfs / "tmp").chmod(0o1777)
-            (rootfs / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
+            (rootfs / "etc/passwd").write_text(
+                "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
+            )
             (rootfs / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
             (rootfs / "etc/nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
             for there, here in files.items():

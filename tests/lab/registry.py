@@ -155,7 +155,19 @@ def _make_certificates(ca_key: Path, ca: Path, folder: Path, address: str) -> No
     authority = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
     run(["openssl", "req", "-x509", "-days", "30", *key, *subject, *authority, "-keyout", ca_key, "-out", ca])
     request = folder / "server.csr"
-    run(["openssl", "req", *key, "-subj", f"/CN={HOSTNAME}", "-keyout", folder / "server.key", "-out", request])
+    run(
+        [
+            "openssl",
+            "req",
+            *key,
+            "-subj",
+            f"/CN={HOSTNAME}",
+            "-keyout",
+            folder / "server.key",
+            "-out",
+            request,
+        ]
+    )
     extensions = folder / "server.ext"
     extensions.write_text(f"subjectAltName=IP:{address},DNS:{HOSTNAME}\nextendedKeyUsage=serverAuth\n")
     sign = ["-req", "-days", "30", "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-extfile", extensions]
