@@ -104,6 +104,7 @@ def _allocation_rows(allocation: Allocation) -> Iterable[Row]:
         threads += f", {allocation.threads_batch} for prompt batches"
     parts = {
         "weights": need.weights,
+        "rearranged": need.repack,
         "KV": need.kv,
         "state": need.state,
         "compute": need.compute,

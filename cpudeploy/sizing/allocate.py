@@ -117,15 +117,9 @@ def _one(
             do="leave memory out, or lower context or parallel",
         )
     cells = slot_tokens(context) * placement.parallel
-    reasons = {
-        "cpus": share.reason,
-        "threads": f"{share.threads} for decoding, {share.batch} for prompt batches",
-        "context": f"{context} tokens a request × {placement.parallel}",
-        "memory": (
-            f"{_gib(need.weights + need.repack)} weights + {_gib(need.kv)} KV + {_gib(need.compute)} compute"
-            f" + {_gib(need.engine + need.cache)} engine"
-        ),
-    }
+    reasons = {"cpus": share.reason}
+    if placement.context is None:
+        reasons["context"] = f"the default: at most {_DEFAULT_CONTEXT}, and what the model was trained for"
     return Allocation(
         model=placement.model,
         host=placement.host,

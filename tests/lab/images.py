@@ -16,9 +16,18 @@ from tests.lab import cache, engine, llama, packages
 from tests.lab.shell import LabError, run
 
 SUITES = ("bookworm", "trixie")
-HOST_PACKAGES = (
-    "systemd systemd-sysv dbus openssh-server sudo iproute2 ca-certificates procps iptables curl".split()
-)
+HOST_PACKAGES = [
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "openssh-server",
+    "sudo",
+    "iproute2",
+    "ca-certificates",
+    "procps",
+    "iptables",
+    "curl",
+]
 REGISTRY_IMAGE = "cpudeploy-lab/registry:latest"
 
 # PID 1 of a host. The cgroup mounts are read-only in an unprivileged container, which systemd and a nested
@@ -34,13 +43,29 @@ exec /sbin/init
 """
 
 # what makes no sense in a container, or wakes up a machine that runs many of them
-MASKED = (
-    "systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket systemd-udev-trigger.service "
-    "getty.target console-getty.service getty-static.service systemd-logind.service systemd-modules-load.service "
-    "systemd-timesyncd.service systemd-networkd.service systemd-resolved.service "
-    "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer "
-    "systemd-tmpfiles-clean.timer sys-kernel-debug.mount sys-kernel-tracing.mount dev-hugepages.mount"
-).split()
+MASKED = [
+    "systemd-udevd.service",
+    "systemd-udevd-control.socket",
+    "systemd-udevd-kernel.socket",
+    "systemd-udev-trigger.service",
+    "getty.target",
+    "console-getty.service",
+    "getty-static.service",
+    "systemd-logind.service",
+    "systemd-modules-load.service",
+    "systemd-timesyncd.service",
+    "systemd-networkd.service",
+    "systemd-resolved.service",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "fstrim.timer",
+    "systemd-tmpfiles-clean.timer",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "dev-hugepages.mount",
+]
 
 SSHD = "PasswordAuthentication no\nPermitRootLogin prohibit-password\nUseDNS no\n"
 
@@ -130,7 +155,26 @@ def import_registry() -> None:
 
 def import_llama() -> None:
     """Have the llama-server image in the engine, under the official name and made like the official one."""
-    tools = "sh bash cat curl env grep head id kill ls mkdir nproc ps rm sleep tail uname wc".split()
+    tools = [
+        "sh",
+        "bash",
+        "cat",
+        "curl",
+        "env",
+        "grep",
+        "head",
+        "id",
+        "kill",
+        "ls",
+        "mkdir",
+        "nproc",
+        "ps",
+        "rm",
+        "sleep",
+        "tail",
+        "uname",
+        "wc",
+    ]
     rootfs = _binaries_rootfs("llama-server", {str(llama.server()): "/app/llama-server"}, tools)
     changes = [
         'ENTRYPOINT ["/app/llama-server"]',

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.lab import cache, engine, hosts, hub_process, images, llama, models, packages
+from tests.lab import cache, engine, hosts, images, llama, models, packages
 from tests.lab.hosts import Host, HostSpec
 from tests.lab.hub_process import Hub
 from tests.lab.registry import Registries

@@ -22,7 +22,9 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/] \x9b31m \u202egnp.exe a\rb"
 
 
 def allocation(**kw: Any) -> Allocation:
-    need = MemoryNeed(weights=2 * GIB, kv=768 * MIB, state=0, compute=300 * MIB, engine=400 * MIB, cache=0)
+    need = MemoryNeed(
+        weights=2 * GIB, repack=0, kv=768 * MIB, state=0, compute=300 * MIB, engine=400 * MIB, cache=0
+    )
     base: dict[str, Any] = {
         "model": "minicpm5-1b",
         "host": "small-1",
@@ -32,6 +34,7 @@ def allocation(**kw: Any) -> Allocation:
         "threads_batch": 4,
         "context": 8192,
         "parallel": 4,
+        "context_total": 32768,
         "memory": int(3.5 * GIB),
         "need": need,
         "reasons": {"cpus": "both cores", "memory": "13.4 free"},
