@@ -15,7 +15,7 @@ emit() { # key code text
 
 first_line() { # file: into $line, empty when it can't be read
 	line=
-	test -r "$1" && read -r line 2>/dev/null <"$1"
+	test -r "$1" && read -r line 2>/dev/null <"$1" || test -n "$line"
 }
 
 tell_file() { # key file: as text; code 1 with the reason when it can't be read, nothing when it isn't there
@@ -107,15 +107,16 @@ emit tools 0 "$tools"
 tell cpuinfo sort -u "$proc/cpuinfo"
 tell_file online "$sys/devices/system/cpu/online"
 topology=
-for folder in "$sys"/devices/system/cpu/cpu[0-9]*; do
-	test -r "$folder/topology/core_id" || continue
-	first_line "$folder/topology/physical_package_id" && package=$line
-	first_line "$folder/topology/core_id" && core=$line
-	first_line "$folder/topology/thread_siblings_list" && siblings=$line
-	topology="$topology${folder##*/cpu} ${package:--} ${core:--} ${siblings:--}
+for folder in "$sys"/devices/system/cpu/cpu[0-9]*/topology; do
+	first_line "$folder/core_id" && core=$line || continue
+	first_line "$folder/physical_package_id" && package=$line || package=-
+	name=${folder%/topology}
+	topology="$topology${name##*/cpu} $package $core
 "
 done
 emit topology 0 "$topology"
+# Lists of processors can't be read by the byte, as some shells do. Same order as above, a line each.
+tell siblings cat "$sys"/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list
 affinity=
 while read -r name value; do
 	test "$name" = Cpus_allowed_list: && affinity=$value
@@ -123,16 +124,16 @@ done <"$proc/self/status"
 emit affinity 0 "$affinity"
 nodes=
 for folder in "$sys"/devices/system/node/node[0-9]*; do
-	test -d "$folder" || continue
-	first_line "$folder/cpulist"
-	size=
+	test -r "$folder/meminfo" || continue
+	size=0
 	while read -r _ _ name value _; do
 		test "$name" = MemTotal: && size=$value && break
-	done 2>/dev/null <"$folder/meminfo"
-	nodes="$nodes${folder##*/node} ${size:-0} ${line:--}
+	done <"$folder/meminfo"
+	nodes="$nodes${folder##*/node} $size
 "
 done
 emit nodes 0 "$nodes"
+test -n "$nodes" && tell node-cpus cat "$sys"/devices/system/node/node[0-9]*/cpulist
 tell_file meminfo "$proc/meminfo"
 
 # ---- Limits: our cgroup and all above it, as far as they can be seen ----------------------------------
@@ -143,8 +144,7 @@ tell_limits() { # mount point, path below it
 		folder=$1${at%/}
 		for file in cpu.max cpu.cfs_quota_us cpu.cfs_period_us cpuset.cpus.effective cpuset.effective_cpus \
 			cpuset.cpus memory.max memory.current memory.limit_in_bytes memory.usage_in_bytes; do
-			first_line "$folder/$file"
-			test -n "$line" && limits="$limits$file $folder $line
+			first_line "$folder/$file" && limits="$limits$file $folder $line
 "
 		done
 		if test -r "$folder/memory.stat"; then
@@ -206,8 +206,7 @@ weights=$sysroot${weights_dir:-/var/lib/cpudeploy/weights}
 if test -d "$weights"; then
 	blobs=
 	for file in "$weights"/blobs/*.meta; do
-		first_line "$file"
-		test -n "$line" && blobs="$blobs${file##*/} $line
+		first_line "$file" && blobs="$blobs${file##*/} $line
 "
 	done
 	emit weights-meta 0 "$blobs"
@@ -274,7 +273,10 @@ fi
 tell_file daemon-json "$sysroot/etc/docker/daemon.json"
 if test -n "$docker"; then
 	# podman's shim is a script that says so, or a link to podman.
-	emit engine-client 0 "$(readlink -f "$docker") $(head -c 400 "$docker" | tr -d '\0\n')"
+	shim=
+	test "$(head -c 2 "$docker")" = '#!' && shim=$(head -c 400 "$docker")
+	emit engine-client 0 "$(readlink -f "$docker")
+$shim"
 	wait
 	for name in version info containers networks images; do
 		code=
