@@ -15,7 +15,7 @@ from ..errors import ConnectError, ConnectionLost, CpudeployError, OperationFail
 from ..transport.base import ByteStream
 from ..transport.http import http_client
 from ..types.release import Check
-from .engine import Engine
+from .engine import EngineClient
 
 Dial = Callable[[str, int], ByteStream]
 
@@ -39,7 +39,7 @@ class Asker:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineClient,
         dial: Dial,
         container: str,
         address: tuple[str, int],

@@ -1,4 +1,4 @@
-"""The container engine's API, the calls we need, typed. A client in; facts, changes or EngineError out.
+"""The container engine's API, the calls we need, typed. Streams in; facts, changes or EngineError out.
 
 Every changing call may be repeated: done already is done. Knows nothing of plans. Credentials go into
 one request's header and nowhere else.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
 
 from ..errors import EngineError
+from ..transport.base import ByteStream
+from ..transport.http import http_client
 from ..types.release import ContainerSpec
 from .engine_body import DEPLOYMENT_LABEL, create_body, differences
 from .engine_stream import frames, lines, messages
@@ -25,12 +27,22 @@ _NEWEST = (1, 51)
 _DEADLINE_S = 60.0
 
 
-class Engine:
-    """One engine. Names are containers', networks' and images' names as the operator knows them."""
+class EngineClient:
+    """One engine, reached by opening a stream. Names are those an operator knows."""
 
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
+    def __init__(self, open_stream: Callable[[], ByteStream]) -> None:
+        self._http = http_client(open_stream, timeout_s=_DEADLINE_S)
         self._version = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End its connections; safe to repeat."""
+        self._http.close()
 
     # -- engine -------------------------------------------------------------------------------------
 
@@ -55,14 +67,15 @@ class Engine:
         """An image by reference (`repository@digest` or a tag) or id; None: the engine has none."""
         return self._look(f"/images/{quote(reference, safe='/:@')}/json")
 
-    def same_image(self, reference: str) -> str | None:
-        """The name under which the engine holds the content of `repository@digest`, whoever it came from."""
-        if self.image(reference) is not None:
-            return reference
-        digest = reference.rpartition("@")[2]
+    def held_image(self, references: Sequence[str], digest: str) -> str | None:
+        """The first of `references` that the engine holds, else any name of its that ends in `digest`:
+        the same content, pulled from elsewhere."""
+        for reference in references:
+            if self.image(reference) is not None:
+                return reference
         for image in self._call("GET", "/images/json").json():
             for held in image.get("RepoDigests") or ():
-                if "@" in reference and held.rpartition("@")[2] == digest:
+                if held.rpartition("@")[2] == digest:
                     return str(held)
         return None
 
@@ -98,14 +111,16 @@ class Engine:
         # The engine also finds containers by the beginning of an id.
         return found if found is not None and found["Name"] == f"/{name}" else None
 
-    def create(self, name: str, spec: ContainerSpec, labels: dict[str, str]) -> list[str]:
+    def create(
+        self, name: str, spec: ContainerSpec, references: Sequence[str], labels: dict[str, str]
+    ) -> list[str]:
         """Create, not start; gives the engine's warnings. One that is there and agrees is done.
 
         Raises EngineError where the name is taken by another or the engine changed a field.
         """
-        image = self.same_image(spec.image)
+        image = self.held_image((*references, spec.image), spec.image.rpartition("@")[2])
         if image is None:
-            raise EngineError(f"image {spec.image} is not on the host", status=404)
+            raise EngineError(f"image {spec.image} is not on the host", status=404, do="plan again")
         body = create_body(spec, image, labels)
         found = self.container(name)
         if found is not None and found["State"]["Status"] == "created" and _labelled(found, labels):
@@ -163,16 +178,13 @@ class Engine:
         """Set what happens when it exits (`no`, `unless-stopped`, …), also while it runs."""
         self._call("POST", f"/containers/{quote(name)}/update", body={"RestartPolicy": {"Name": policy}})
 
-    def log(self, name: str, *, tail: int) -> list[str]:
-        """The last `tail` lines, both streams in the order the engine kept them."""
-        with self._logs(name, tail, follow=False, silence_s=_DEADLINE_S) as found:
-            return list(found)
-
-    @contextmanager
-    def follow(self, name: str, *, tail: int, silence_s: float) -> Iterator[Iterator[str]]:
-        """Log lines as they come, until the container stops or `silence_s` pass without one."""
-        with self._logs(name, tail, follow=True, silence_s=silence_s) as found:
-            yield found
+    def logs(self, name: str, *, tail: int, follow: bool = False) -> Iterator[str]:
+        """The last `tail` lines, both streams in the order the engine kept them; `follow`: and those to
+        come, until the container stops."""
+        flags = {"stdout": "true", "stderr": "true", "tail": str(tail), "follow": str(follow).lower()}
+        silence_s = None if follow else _DEADLINE_S
+        with self._stream("GET", f"/containers/{quote(name)}/logs", silence_s, params=flags) as response:
+            yield from lines(frames(response.iter_raw()))
 
     def run_inside(
         self, name: str, command: list[str], *, env: dict[str, str], deadline_s: float
@@ -238,12 +250,6 @@ class Engine:
     def _inspect(self, name: str) -> dict[str, Any]:
         return self._json("GET", f"/containers/{quote(name)}/json")
 
-    @contextmanager
-    def _logs(self, name: str, tail: int, *, follow: bool, silence_s: float) -> Iterator[Iterator[str]]:
-        flags = {"stdout": "true", "stderr": "true", "tail": str(tail), "follow": str(follow).lower()}
-        with self._stream("GET", f"/containers/{quote(name)}/logs", silence_s, params=flags) as response:
-            yield lines(frames(response.iter_raw()))
-
     def _look(self, path: str) -> dict[str, Any] | None:
         response = self._call("GET", path, absent_is_done=True)
         found: dict[str, Any] = response.json()
@@ -274,7 +280,7 @@ class Engine:
         self,
         method: str,
         path: str,
-        silence_s: float,
+        silence_s: float | None,
         *,
         params: dict[str, str] | None = None,
         body: dict[str, Any] | None = None,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import CpudeployError, GateFailed, OperationFailed
 from ..types.outcome import Failure
+from ..types.release import Diagnosis
 
 _EXIT_CODES = {
     126: "the image's entrypoint can't be executed",
@@ -51,6 +52,19 @@ def explain(exit_code: int | None, oom: bool, log: Sequence[str]) -> str:
     if exit_code in _EXIT_CODES:
         return _EXIT_CODES[exit_code]
     return next((line.strip() for line in log if _ERROR_LINE.search(line)), "")
+
+
+def diagnose(
+    rules: Sequence[Diagnosis], exit_code: int | None, oom: bool, log: Sequence[str]
+) -> tuple[str, str]:
+    """Cause and what to do: the first of the playbook's rules that fits, else `explain` and nothing to do."""
+    for rule in rules:
+        fits_exit = rule.exit_code is None or rule.exit_code == exit_code
+        fits_oom = rule.oom is None or rule.oom == oom
+        fits_log = rule.log is None or any(re.search(rule.log, line) for line in log)
+        if fits_exit and fits_oom and fits_log:
+            return rule.cause, rule.do
+    return explain(exit_code, oom, log), ""
 
 
 def failure_of(error: Exception) -> Failure:

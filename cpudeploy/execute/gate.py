@@ -15,8 +15,8 @@ from ..types.outcome import Failure
 from ..types.release import Check
 from .ask import Asker, Dial, Unreachable
 from .check import differs
-from .engine import Engine
-from .failure import ModelNotServing, explain
+from .engine import EngineClient
+from .failure import ModelNotServing, diagnose
 
 _SHOWN_LINES = 15
 _READ_LINES = 300
@@ -30,7 +30,7 @@ class HealthGate:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineClient,
         dial: Dial,
         operation: Wait,
         key: str | None,
@@ -106,7 +106,7 @@ class HealthGate:
         if time.monotonic() >= self._deadline:
             what = f"{self._wait.container} does not serve after {self._wait.gate.deadline_s} s: {missing}"
             raise ModelNotServing(self._failure(self._redact(what), None, False, self._restarts or 0))
-        for line in self._engine.log(self._wait.container, tail=1):
+        for line in self._engine.logs(self._wait.container, tail=1):
             # Told also when it is the same: that we still wait is news, and the caller may want to stop.
             self._last_line = self._redact(line)
         self._alive(self._last_line)
@@ -114,10 +114,13 @@ class HealthGate:
         self._polls += 1
 
     def _failure(self, what: str, exit_code: int | None, oom: bool, restarts: int) -> Failure:
-        log = [self._redact(line) for line in self._engine.log(self._wait.container, tail=_READ_LINES)]
+        lines = self._engine.logs(self._wait.container, tail=_READ_LINES)
+        log = [self._redact(line) for line in lines]
+        cause, do = diagnose(self._wait.diagnose, exit_code, oom, log)
         return Failure(
             what=what,
-            cause=explain(exit_code, oom, log),
+            cause=cause,
+            do=do,
             log=tuple(log[-_SHOWN_LINES:]),
             exit_code=exit_code,
             oom=oom,

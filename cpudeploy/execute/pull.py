@@ -15,7 +15,7 @@ import httpx
 from ..errors import EngineError, RegistryError
 from ..types.operation import PullImage
 from ..types.resolved import Place
-from .engine import Engine
+from .engine import EngineClient
 from .engine_stream import PullProgress
 
 _STALL_S = 120.0
@@ -37,7 +37,7 @@ def pinned(place: Place) -> str:
 
 
 def pull_image(
-    engine: Engine,
+    engine: EngineClient,
     request: PullImage,
     login: Login,
     progress: Callable[[int, int], None],
@@ -65,7 +65,7 @@ def pull_image(
 
 
 def _from_place(
-    engine: Engine,
+    engine: EngineClient,
     place: Place,
     request: PullImage,
     login: Login,
@@ -119,7 +119,7 @@ def _watch(
     return message
 
 
-def _check(engine: Engine, place: Place, request: PullImage) -> None:
+def _check(engine: EngineClient, place: Place, request: PullImage) -> None:
     """The image is there under the name containers will be created from, for the right platform."""
     image = engine.image(pinned(place))
     if image is None:

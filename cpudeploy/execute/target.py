@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import httpx
 import msgspec
@@ -19,12 +18,12 @@ from ..transport.base import Connection
 from ..transport.http import http_client
 from ..types import operation as op
 from ..types.base import SecretRef
-from ..types.deployment import Registry
 from ..types.event import Event, Note, Progress
-from ..types.facts import Facts
+from ..types.facts import Facts, Question
+from ..types.plan import Plan
 from ..types.resolved import Place
 from .change import Tell
-from .engine import Engine
+from .engine import EngineClient
 from .engine_body import DEPLOYMENT_LABEL, RELEASE_LABEL
 from .failure import ScriptFailed
 from .fetch import fetch
@@ -32,36 +31,39 @@ from .gate import HealthGate
 from .pull import pull_image
 from .record import write_record
 
-_ENGINE_S = 60.0
 _LAST_LINES = 15
 
 
 class HostTarget:
-    """One host of one deployment. `read_facts` probes it anew; the connection is closed with the target."""
+    """One host of one plan. `questions`: what the plan's fingerprints need beside the usual facts.
+
+    The connection is closed with the target.
+    """
 
     def __init__(
         self,
         connection: Connection,
         *,
-        deployment: str,
-        registries: Sequence[Registry],
+        plan: Plan,
         secrets: Secrets,
-        read_facts: Callable[[], Facts],
+        questions: Sequence[Question] = (),
     ) -> None:
         self._connection = connection
-        self._deployment = deployment
-        self._registries = {registry.scope: registry for registry in registries}
+        self._deployment = plan.deployment
+        self._registries = {registry.scope: registry for registry in plan.registries}
         self._secrets = secrets
-        self._read_facts = read_facts
+        self._questions = tuple(questions)
+        self._engine = EngineClient(connection.dial_engine)
 
     def facts(self) -> Facts:
         """The host as it is now."""
-        return self._read_facts()
+        from ..probe import probe
+
+        return probe(self._connection, self._questions)
 
     def close(self) -> None:
         """Close the connection; safe to repeat."""
-        if "_http" in self.__dict__:
-            self._http.close()
+        self._engine.close()
         self._connection.close()
 
     def perform(self, operation: op.Operation, tell: Tell) -> None:
@@ -94,22 +96,14 @@ class HostTarget:
             case op.GuardArm() | op.GuardCommit():
                 raise NotYet("guards on the host are not built yet", do="plan again with this version")
 
-    @cached_property
-    def _http(self) -> httpx.Client:
-        return http_client(self._connection.dial_engine, timeout_s=_ENGINE_S)
-
-    @cached_property
-    def _engine(self) -> Engine:
-        return Engine(self._http)
-
     def _request(self, operation: op.Engine, tell: Tell) -> None:
         """One request to the engine. Containers and networks that do not carry our mark are left alone."""
         engine, request = self._engine, operation.request
         match request:
             case op.PullImage():
                 pull_image(engine, request, self._login, _bytes(operation.id, tell), _notes(tell))
-            case op.CreateContainer(container=name, spec=spec, labels=labels):
-                for warning in engine.create(name, spec, labels):
+            case op.CreateContainer(container=name, spec=spec, references=references, labels=labels):
+                for warning in engine.create(name, spec, references, labels):
                     tell(Note(host="", change="", text=f"engine: {warning}", level="warning"))
             case op.StartContainer(container=name):
                 self._require_ours(name)

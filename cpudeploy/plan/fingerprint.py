@@ -57,6 +57,6 @@ def lookup(document: Any, pointer: str) -> Any:
 def _shown(value: Any) -> str:
     if value is None:
         return "nothing"
-    if isinstance(value, dict) and set(value) == {"unknown"}:
+    if isinstance(value, dict) and value.get("kind") == "unknown":
         return f"unknown ({value['unknown']})"
     return str(value)

@@ -66,7 +66,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] | Unknown
 
 
-class Disk(Struct, frozen=True, kw_only=True):
+class Disk(Struct, frozen=True, kw_only=True, tag="disk", tag_field="kind"):
     """The file system that holds (or would hold) a folder."""
 
     mount: str
@@ -74,7 +74,7 @@ class Disk(Struct, frozen=True, kw_only=True):
     free: int
 
 
-class File(Struct, frozen=True, kw_only=True):
+class File(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"):
     """A file asked for. `text` only where the question wanted its content (≤ 1 MiB)."""
 
     size: int

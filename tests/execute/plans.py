@@ -91,7 +91,7 @@ def replace(*, revert: bool = True) -> Change:
         op.Put(id="put", deadline_s=10, path="/key", mode="0600", content=key),
         engine("stop", op.StopContainer(container=NAME, grace_s=10)),
         engine("keep", op.RenameContainer(container=NAME, to=KEPT)),
-        engine("create", op.CreateContainer(container=NAME, spec=spec, labels=labels(NEW))),
+        engine("create", op.CreateContainer(container=NAME, references=(), spec=spec, labels=labels(NEW))),
         engine("start", op.StartContainer(container=NAME)),
         op.Wait(id="wait", deadline_s=20, container=NAME, address="127.0.0.1", port=8080, gate=GATE),
         engine("policy", op.RestartPolicy(container=NAME, policy="unless-stopped")),

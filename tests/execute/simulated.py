@@ -86,7 +86,8 @@ class SimulatedHost:
                 self._engine(request)
             case op.Put(path=path, content=content):
                 size = len(content) if isinstance(content, str) else 1
-                self.state["files"][path] = {"size": size, "mode": "0600", "owner": "root", "sha256": "x"}
+                file = {"kind": "file", "size": size, "mode": "0600", "owner": "root", "sha256": "x"}
+                self.state["files"][path] = file
             case op.Fetch(file=file):
                 blob = {"size": file.size, "inode": 1, "verified": True}
                 self.state["weights"]["blobs"][file.sha256] = blob

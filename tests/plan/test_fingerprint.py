@@ -11,7 +11,7 @@ HOST = {
     "containers": {"rag_qwen_0": {"running": True, "exit_code": 0}},
     "images": {"ghcr.io/a/b@sha256:1": {"size": 5}},
     "files": {"/etc/a~b": {"mode": "0600"}},
-    "disks": {"/data": {"free": 100}, "/gone": {"unknown": "no such folder"}},
+    "disks": {"/data": {"free": 100}, "/gone": {"kind": "unknown", "unknown": "no such folder"}},
     "list": [10, 20],
 }
 
