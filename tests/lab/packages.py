@@ -133,7 +133,7 @@ def sdist(name: str, version: str) -> Path:
     return next(folder.iterdir())
 
 
-STAND_IN = '''\
+STAND_IN = """\
 from pathlib import Path
 
 def get_requires_for_build_wheel(config_settings=None):
@@ -143,7 +143,7 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
     Path(directory, {info!r}).mkdir()
     Path(directory, {info!r}, "METADATA").write_text({metadata!r})
     return {info!r}
-'''
+"""
 
 
 def _pip_download(folder: Path, name: str, version: str, arguments: list[str], env: dict[str, str]) -> None:
