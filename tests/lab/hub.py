@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.lab.hub_answers import Refusal, entry, info, tree
 from tests.lab.hub_repos import Commit, File, Repos, User
 
 API = re.compile(
@@ -31,22 +32,14 @@ CHUNK = 64 * 1024
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong, for file downloads whose path contains `match`."""
+    """What goes wrong, for requests whose path, or file's name, contains `match`."""
 
     match: str = ""
-    times: int | None = None  # how many downloads the next three hit; None: all
-    status: int | None = None  # answer with this status instead
+    times: int | None = None  # how many requests the next three hit; None: all
+    status: int | None = None  # answer with this status instead, whatever is asked for
     cut_after: int | None = None  # close the connection after this many bytes of the body
     corrupt: bool = False  # one wrong byte in the body
     rate: float | None = None  # bytes per second and connection; not counted by `times`
-
-
-class Refusal(Exception):
-    """An answer that isn't the thing asked for."""
-
-    def __init__(self, status: int, code: str = "", message: str = "") -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
 
 
 class HubServer(ThreadingHTTPServer):
@@ -94,6 +87,8 @@ class Handler(BaseHTTPRequestHandler):
         self._json(asdict(Handler.faults))
 
     def _answer(self, path: str, query: dict[str, list[str]], body: bytes) -> None:
+        if Handler.faults.status is not None and (status := self._faults_for(self.path).status):
+            raise Refusal(status, message="fault asked for")
         self.user = self._user()
         if match := STORAGE.fullmatch(path):
             file = self.server.repos.blob(match["sha256"])
@@ -147,14 +142,14 @@ class Handler(BaseHTTPRequestHandler):
             branches = [{"name": n, "ref": f"refs/heads/{n}", "targetCommit": sha} for n, sha in shas.items()]
             self._json({"branches": branches, "converts": [], "tags": []})
         elif what == "tree":
-            self._json(_tree(commit, unquote(folder), query.get("recursive", [""])[0].lower() == "true"))
+            self._json(tree(commit, unquote(folder), query.get("recursive", [""])[0].lower() == "true"))
         elif what == "paths-info":
             wanted = json.loads(body)["paths"] if body.startswith(b"{") else parse_qs(body.decode())["paths"]
-            self._json([_entry(commit.files[name]) for name in wanted if name in commit.files])
+            self._json([entry(commit.files[name]) for name in wanted if name in commit.files])
         else:
             blobs = query.get("blobs", [""])[0].lower() in ("true", "1")
             settings = self.server.repos.settings(repo) or {}
-            self._json(_info(repo, commit, settings, blobs))
+            self._json(info(repo, commit, settings, blobs))
 
     def _resolve(self, repo: str, revision: str, name: str) -> None:
         commit = self._commit(repo, revision, content=True)
@@ -186,8 +181,6 @@ class Handler(BaseHTTPRequestHandler):
                 self._bytes(b"", HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, headers)
                 return
         faults = self._faults_for(f"{self.path} {file.name}") if self.command == "GET" else Faults()
-        if faults.status is not None:
-            raise Refusal(faults.status, message="fault asked for")
         self.status = int(status)
         if self.command == "HEAD":
             self._log()
@@ -267,55 +260,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Keep standard error for real errors."""
-
-
-def _entry(file: File) -> dict[str, object]:
-    entry: dict[str, object] = {"type": "file", "oid": file.git_oid, "size": file.size, "path": file.name}
-    if file.large:
-        entry["lfs"] = {"oid": file.sha256, "size": file.size, "pointerSize": 135}
-    return entry
-
-
-def _tree(commit: Commit, folder: str, recursive: bool) -> list[dict[str, object]]:
-    prefix = f"{folder}/" if folder else ""
-    inside = [file for name, file in commit.files.items() if name.startswith(prefix)]
-    if folder and not inside:
-        raise Refusal(404, "EntryNotFound", f"{folder} does not exist on this revision")
-    flat = [file for file in inside if recursive or "/" not in file.name[len(prefix) :]]
-    folders = {prefix + file.name[len(prefix) :].split("/")[0] for file in inside if file not in flat}
-    directories = [
-        {"type": "directory", "oid": "0" * 40, "size": 0, "path": name} for name in sorted(folders)
-    ]
-    return [*directories, *map(_entry, flat)]
-
-
-def _info(repo: str, commit: Commit, settings: dict[str, object], blobs: bool) -> dict[str, object]:
-    siblings = []
-    for file in commit.files.values():
-        sibling: dict[str, object] = {"rfilename": file.name}
-        if blobs:
-            sibling |= {"blobId": file.git_oid, "size": file.size}
-            if file.large:
-                sibling["lfs"] = {"sha256": file.sha256, "size": file.size, "pointerSize": 135}
-        siblings.append(sibling)
-    gated = "manual" if settings.get("gated") else False
-    return {
-        "_id": commit.sha[:24],
-        "id": repo,
-        "modelId": repo,
-        "author": repo.split("/")[0],
-        "sha": commit.sha,
-        "lastModified": "2025-01-01T00:00:00.000Z",
-        "createdAt": "2025-01-01T00:00:00.000Z",
-        "private": bool(settings.get("private")),
-        "gated": gated,
-        "disabled": False,
-        "downloads": 0,
-        "likes": 0,
-        "tags": ["gguf"],
-        "pipeline_tag": "text-generation",
-        "siblings": siblings,
-    }
 
 
 def main(address: str, port: str, root: str, log: str) -> None:

@@ -66,15 +66,15 @@ class Hub:
         """Empty the log."""
         (self.state / "hub.log").write_text("")
 
-    def break_downloads(self, **faults: Any) -> None:
-        """Make downloads go wrong until `heal`; the fields are those of `hub.Faults`."""
+    def break_requests(self, **faults: Any) -> None:
+        """Make requests go wrong until `heal`; the fields are those of `hub.Faults`."""
         data = json.dumps(Faults(**faults).__dict__).encode()
         request = urllib.request.Request(f"{self.url}/lab/faults", data, method="PUT")
         _direct().open(request, timeout=5).close()
 
     def heal(self) -> None:
         """No faults any more."""
-        self.break_downloads()
+        self.break_requests()
 
     def start(self) -> None:
         """Start the hub if it isn't running, and wait for it."""

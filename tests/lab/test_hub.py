@@ -22,7 +22,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """A hub of its own on loopback, with the small model only."""
+    """A hub of its own on loopback."""
     hub = Hub("127.0.0.1", tmp_path_factory.mktemp("hub"), port=18_480)
     hub.start()
     yield hub
@@ -91,7 +91,7 @@ def test_a_cut_connection_is_resumed_with_a_range(hub: Hub, tmp_path: Path) -> N
     folder.mkdir(parents=True)
     (folder / "large.gguf").write_bytes(content)
     hub.forget_requests()
-    hub.break_downloads(cut_after=15_000_000, times=1)
+    hub.break_requests(cut_after=15_000_000, times=1)
     path = hf_hub_download("cpudeploy/large", "large.gguf", endpoint=hub.url, cache_dir=tmp_path)
     assert Path(path).read_bytes() == content
     gets = [request for request in hub.requests() if request["sent"]]
@@ -100,14 +100,21 @@ def test_a_cut_connection_is_resumed_with_a_range(hub: Hub, tmp_path: Path) -> N
 
 
 def test_a_rate_holds_for_each_connection(hub: Hub, tmp_path: Path) -> None:
-    hub.break_downloads(rate=3_000_000, match=TINY_FILE)
+    hub.break_requests(rate=3_000_000, match=TINY_FILE)
     began = time.monotonic()
     download(hub, tmp_path)
     assert time.monotonic() - began > 1
 
 
+def test_a_busy_hub_answers_503_as_often_as_asked(hub: Hub) -> None:
+    hub.break_requests(status=503, times=1, match="/api/models")
+    with pytest.raises(hf_errors.HfHubHTTPError, match="503"):
+        HfApi(endpoint=hub.url).model_info(TINY)
+    assert HfApi(endpoint=hub.url).model_info(TINY).sha
+
+
 def test_wrong_bytes_come_when_asked_for(hub: Hub, tmp_path: Path) -> None:
-    hub.break_downloads(corrupt=True)
+    hub.break_requests(corrupt=True)
     path = download(hub, tmp_path)
     assert path.read_bytes() != (hub.root / TINY / "files" / TINY_FILE).read_bytes()
 
