@@ -42,13 +42,13 @@ def describe(lab: Lab) -> str:
     for host in lab.hosts.values():
         spec = host.spec
         limits = " ".join(spec.limits())
-        lines.append(f"  {host.name:<10} {host.address:<12} {spec.suite}, sudo {spec.sudo} {limits}".rstrip())
+        lines.append(f"  {host.name:<10} {host.address:<14} {spec.suite}, sudo {spec.sudo} {limits}".rstrip())
     lines += [
-        f"  registry   {lab.registry.tls}   TLS, user {lab.registry.user}, ca.pem and registry-password in the state folder",
-        f"  registry   {lab.registry.plain}   plain HTTP",
+        f"  registry   {lab.registry.tls:<14} TLS, user {lab.registry.user}; see ca.pem, registry-password",
+        f"  registry   {lab.registry.plain:<14} plain HTTP",
         f"  hub        {lab.hub.url}",
         f"  engine     docker --host unix://{engine.socket()}",
-        f"  ssh -F none -i {lab.key} -o UserKnownHostsFile={lab.known_hosts} ops@{next(iter(lab.hosts.values())).address}",
+        f"  ssh -F none -i {lab.key} -o UserKnownHostsFile={lab.known_hosts} ops@ADDRESS",
     ]
     return "\n".join(lines) + "\n"
 

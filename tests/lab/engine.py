@@ -7,6 +7,7 @@ another engine of the machine.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -35,17 +36,14 @@ def socket() -> Path:
 
 def running() -> bool:
     """Whether the engine answers."""
-    return (
-        _pid() is not None
-        and run(_docker("version", "--format", "{{.Server.Version}}"), check=False).returncode == 0
-    )
+    return _pid() is not None and run(_docker("version"), check=False).returncode == 0
 
 
 def docker(
     *words: str | Path, stdin: str | bytes | None = None, check: bool = True, config: Path | None = None
 ) -> str:
     """Run the docker client against the lab's engine; its standard output."""
-    extra = ["--config", config] if config else []
+    extra: list[str | Path] = ["--config", config] if config else []
     return run([*_docker(), *extra, *words], stdin=stdin, check=check).stdout
 
 
@@ -154,8 +152,6 @@ def _stop() -> None:
             say(f"dockerd ({pid}) does not end; killing it")
             os.kill(pid, signal.SIGKILL)
             return
-        try:  # reap it when it is our child
+        with contextlib.suppress(ChildProcessError):  # reap it when it is our child
             os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            pass
         time.sleep(0.1)

@@ -138,16 +138,8 @@ def create(host: Host, labels: Sequence[str], state: Path) -> None:
     engine.docker("rm", "--force", "--volumes", host.container, check=False)
     shape = ["--init"] if spec.light else SYSTEMD
     command = ["/usr/sbin/sshd", "-D"] if spec.light else []
-    place = [
-        "--name",
-        host.container,
-        "--hostname",
-        host.name,
-        "--network",
-        host.network,
-        "--ip",
-        host.address,
-    ]
+    place = ["--name", host.container, "--hostname", host.name]
+    place += ["--network", host.network, "--ip", host.address]
     marks = [word for label in labels for word in ("--label", label)]
     image = images.host_image(spec.suite)
     engine.docker("create", *place, *marks, *shape, *spec.limits(), *spec.docker_args, image, *command)

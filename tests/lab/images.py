@@ -16,18 +16,14 @@ from tests.lab import cache, engine, llama, packages
 from tests.lab.shell import LabError, run
 
 SUITES = ("bookworm", "trixie")
-HOST_PACKAGES = [
-    "systemd",
-    "systemd-sysv",
-    "dbus",
-    "openssh-server",
-    "sudo",
-    "iproute2",
-    "ca-certificates",
-    "procps",
-    "iptables",
-    "curl",
-]
+HOST_PACKAGES = (
+    *("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo"),
+    *("iproute2", "ca-certificates", "procps", "iptables", "curl"),
+)
+LLAMA_TOOLS = (
+    *("bash", "cat", "curl", "env", "grep", "head", "id", "kill", "ls", "mkdir"),
+    *("nproc", "ps", "rm", "sh", "sleep", "tail", "uname", "wc"),
+)
 REGISTRY_IMAGE = "cpudeploy-lab/registry:latest"
 
 # PID 1 of a host. The cgroup mounts are read-only in an unprivileged container, which systemd and a nested
@@ -43,29 +39,21 @@ exec /sbin/init
 """
 
 # what makes no sense in a container, or wakes up a machine that runs many of them
-MASKED = [
-    "systemd-udevd.service",
-    "systemd-udevd-control.socket",
-    "systemd-udevd-kernel.socket",
-    "systemd-udev-trigger.service",
-    "getty.target",
-    "console-getty.service",
-    "getty-static.service",
-    "systemd-logind.service",
-    "systemd-modules-load.service",
-    "systemd-timesyncd.service",
-    "systemd-networkd.service",
-    "systemd-resolved.service",
-    "apt-daily.timer",
-    "apt-daily-upgrade.timer",
-    "dpkg-db-backup.timer",
-    "e2scrub_all.timer",
-    "fstrim.timer",
-    "systemd-tmpfiles-clean.timer",
-    "sys-kernel-debug.mount",
-    "sys-kernel-tracing.mount",
-    "dev-hugepages.mount",
-]
+MASKED = (
+    *("systemd-udevd.service", "systemd-udevd-control.socket", "systemd-udevd-kernel.socket"),
+    *("systemd-udev-trigger.service", "getty.target", "console-getty.service", "getty-static.service"),
+    *("systemd-logind.service", "systemd-modules-load.service", "systemd-timesyncd.service"),
+    *("systemd-networkd.service", "systemd-resolved.service", "apt-daily.timer"),
+    *("apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer"),
+    *("systemd-tmpfiles-clean.timer", "sys-kernel-debug.mount", "sys-kernel-tracing.mount"),
+    *("dev-hugepages.mount"),
+)
+
+ETC = {
+    "passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n",
+    "group": "root:x:0:\nnogroup:x:65534:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
 
 SSHD = "PasswordAuthentication no\nPermitRootLogin prohibit-password\nUseDNS no\n"
 
@@ -95,8 +83,8 @@ def _debootstrap(suite: str, rootfs: Path) -> None:
     include = f"--include={','.join(HOST_PACKAGES)}"
     mirror = packages.debian_mirror().archive
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    command = ["debootstrap", "--variant=minbase", f"--cache-dir={debs}", include, suite, rootfs, mirror]
-    run(command, env={**os.environ, "PATH": path}, timeout=1200)
+    options = ["--variant=minbase", f"--cache-dir={debs}", include]
+    run(["debootstrap", *options, suite, rootfs, mirror], env={**os.environ, "PATH": path}, timeout=1200)
 
 
 def _configure_host(suite: str, rootfs: Path) -> None:
@@ -112,7 +100,7 @@ def _configure_host(suite: str, rootfs: Path) -> None:
     write("etc/systemd/journald.conf.d/lab.conf", "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\n")
     if proxy := _apt_settings():
         write("etc/apt/apt.conf.d/90lab-proxy", proxy)
-    chroot = ["chroot", rootfs]
+    chroot = ["chroot", str(rootfs)]
     run([*chroot, "useradd", "--create-home", "--shell", "/bin/bash", "ops"])
     for authority in Path("/usr/local/share/ca-certificates").glob("*.crt"):
         write(f"usr/local/share/ca-certificates/{authority.name}", authority.read_text())
@@ -122,15 +110,11 @@ def _configure_host(suite: str, rootfs: Path) -> None:
     run([*chroot, "apt-get", "clean"])
     for name in ("var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale", "dev"):
         _empty(rootfs / name)
-    for file in (
-        *rootfs.glob("etc/ssh/ssh_host_*"),
-        rootfs / "etc/machine-id",
-        rootfs / "usr/sbin/policy-rc.d",
-    ):
-        file.unlink(missing_ok=True)
-    write("etc/machine-id", "")
-    for name in ("etc/hostname", "etc/resolv.conf"):
+    for file in rootfs.glob("etc/ssh/ssh_host_*"):
+        file.unlink()
+    for name in ("etc/machine-id", "etc/hostname", "etc/resolv.conf", "usr/sbin/policy-rc.d"):
         (rootfs / name).unlink(missing_ok=True)
+    write("etc/machine-id", "")
 
 
 def _apt_settings() -> str:
@@ -148,34 +132,13 @@ def import_host(suite: str) -> None:
 def import_registry() -> None:
     """Have the registry image in the engine."""
     rootfs = _binaries_rootfs("registry", {"docker-registry": "/usr/bin/docker-registry"}, ["sh"])
-    engine.import_image(
-        rootfs, REGISTRY_IMAGE, rootfs.name, ['ENTRYPOINT ["/usr/bin/docker-registry", "serve"]']
-    )
+    changes = ['ENTRYPOINT ["/usr/bin/docker-registry", "serve"]']
+    engine.import_image(rootfs, REGISTRY_IMAGE, rootfs.name, changes)
 
 
 def import_llama() -> None:
     """Have the llama-server image in the engine, under the official name and made like the official one."""
-    tools = [
-        "sh",
-        "bash",
-        "cat",
-        "curl",
-        "env",
-        "grep",
-        "head",
-        "id",
-        "kill",
-        "ls",
-        "mkdir",
-        "nproc",
-        "ps",
-        "rm",
-        "sleep",
-        "tail",
-        "uname",
-        "wc",
-    ]
-    rootfs = _binaries_rootfs("llama-server", {str(llama.server()): "/app/llama-server"}, tools)
+    rootfs = _binaries_rootfs("llama-server", {str(llama.server()): "/app/llama-server"}, LLAMA_TOOLS)
     changes = [
         'ENTRYPOINT ["/app/llama-server"]',
         "ENV LLAMA_ARG_HOST=0.0.0.0",
@@ -198,27 +161,14 @@ def _binaries_rootfs(name: str, binaries: dict[str, str], tools: Sequence[str]) 
 
     def make(path: Path) -> None:
         with cache.scratch(f"rootfs-{name}") as rootfs:
-            for folder in (
-                "usr/bin",
-                "usr/lib",
-                "usr/lib64",
-                "tmp",
-                "proc",
-                "sys",
-                "dev",
-                "root",
-                "app",
-                "etc",
-            ):
-                (rootfs / folder).mkdir(parents=True, exist_ok=True)
+            for folder in ("app", "dev", "etc", "proc", "root", "sys", "tmp"):
+                (rootfs / folder).mkdir(parents=True)
             for folder in ("bin", "lib", "lib64"):
+                (rootfs / "usr" / folder).mkdir(parents=True)
                 (rootfs / folder).symlink_to(f"usr/{folder}")
             (rootfs / "tmp").chmod(0o1777)
-            (rootfs / "etc/passwd").write_text(
-                "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
-            )
-            (rootfs / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
-            (rootfs / "etc/nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
+            for file, text in ETC.items():
+                (rootfs / "etc" / file).write_text(text)
             for there, here in files.items():
                 target = rootfs / str(there).lstrip("/")
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.lab import cache, engine, hosts, images, llama, models, packages
 from tests.lab.hosts import Host, HostSpec
@@ -35,7 +36,10 @@ class Lab:
         self.name = name
         self.state = cache.root() / "run" / name
         recorded = self._recorded()
-        self.subnet = ipaddress.ip_network(subnet or recorded.get("subnet") or known.get(name, ""))
+        chosen = recorded.get("subnet") or subnet or known.get(name)
+        if chosen is None or (subnet and subnet != chosen):
+            raise LabError(f"lab {name} has subnet {chosen}" if chosen else f"lab {name} needs a subnet")
+        self.subnet = ipaddress.ip_network(chosen)
         self.network = f"cpudeploy-{name}"
         self.hosts: dict[str, Host] = {
             host.name: host for host in map(hosts.host_from_json, recorded.get("hosts", []))
@@ -78,7 +82,7 @@ class Lab:
             images.import_registry,
             models.smollm2,
             models.tiny,
-            *(lambda suite=suite: images.import_host(suite) for suite in suites),  # type: ignore[misc]
+            *(lambda suite=suite: images.import_host(suite) for suite in suites),
         )
 
     def up(self, specs: Sequence[HostSpec] = TWO_HOSTS, *, services: bool = True) -> Lab:
@@ -160,7 +164,7 @@ class Lab:
             host = Host(spec, address, f"{self.network}-{spec.name}", self.network)
             self.hosts[spec.name] = host
             fresh.append(host)
-        _together(*(lambda host=host: self._start_host(host) for host in fresh))  # type: ignore[misc]
+        _together(*(lambda host=host: self._start_host(host) for host in fresh))
         self.known_hosts.write_text(hosts.known_hosts(list(self.hosts.values()), self.state))
 
     def _start_host(self, host: Host) -> None:
@@ -178,9 +182,10 @@ class Lab:
     def _label(self) -> str:
         return f"cpudeploy.lab={self.name}"
 
-    def _recorded(self) -> dict[str, object]:
+    def _recorded(self) -> dict[str, Any]:
         file = self.state / "lab.json"
-        return json.loads(file.read_text()) if file.exists() else {}
+        found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        return found
 
     def _record(self) -> None:
         new = self.state / "lab.json.new"

