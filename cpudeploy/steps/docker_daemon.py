@@ -75,7 +75,7 @@ def _certificate_change(context: HostContext, registry: str, pem: str) -> Change
         before=Fingerprint(equals=before),
         after=Fingerprint(equals={pointer("files", path, "sha256"): _sha256(pem)}),
         operations=(Put(id="put", deadline_s=30, path=path, mode="0644", content=pem),),
-        revert=None,
+        revert=(),
     )
 
 

@@ -58,6 +58,6 @@ def image_changes(context: HostContext, backend: str, image: ResolvedImage) -> t
                     ),
                 ),
             ),
-            revert=None,
+            revert=(),
         ),
     )

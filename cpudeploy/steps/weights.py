@@ -90,7 +90,7 @@ def weights_changes(
                 at_least={pointer("weights", "trees", weights.tree, file.name): 1 for file in weights.files},
             ),
             operations=tuple(operations),
-            revert=None,
+            revert=(),
         ),
     )
 
