@@ -101,12 +101,12 @@ def read_networks(records: Records) -> dict[str, Network]:
 
 def read_images(records: Records) -> dict[str, Image]:
     found = {}
-    for identity, tags, digests, size, system, arch, variant in _rows(records, "engine-images", 7):
+    for identity, tags, digests, size, system, arch in _rows(records, "engine-images", 6):
         image = Image(
             id=identity,
             references=(*(tags or ()), *(digests or ())),
             size=size or 0,
-            platform="/".join(part for part in (system, arch, variant) if part),
+            platform="/".join(part for part in (system, arch) if part),
         )
         for reference in digests or ():
             found[reference.rpartition("@")[2]] = image

@@ -64,8 +64,9 @@ container_fields="[{{json .Id}},{{json .Name}},{{json .Config.Image}},{{json .Im
 ,$(label Config.Labels instance),$(label Config.Labels release)]"
 network_fields="[{{json .Id}},{{json .Name}},{{json .Driver}},{{json .Internal}},{{json .IPAM.Config}}\
 ,$(label Labels deployment)]"
+# Not .Variant: engines leave the key out where an image has none, and the template then fails.
 image_fields="[{{json .Id}},{{json .RepoTags}},{{json .RepoDigests}},{{json .Size}},{{json .Os}}\
-,{{json .Architecture}},{{json .Variant}}]"
+,{{json .Architecture}}]"
 
 docker=
 aside=
