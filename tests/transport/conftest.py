@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -134,19 +135,21 @@ def programs() -> None:
 
 
 @pytest.fixture(scope="session")
-def sshd(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    folder = tmp_path_factory.mktemp("sshd")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
+def sshd(programs: None) -> Iterator[Sshd]:
+    # Not below pytest's folder, which is closed to others: sshd reads keys as the user who logs in.
+    folder = Path(tempfile.mkdtemp(prefix="cpudeploy-sshd."))
+    folder.chmod(0o755)
     host_key = new_key(folder / "host_key")
     key = new_key(folder / "id_test")
     (folder / "authorized_keys").write_text(public(key))
+    (folder / "authorized_keys").chmod(0o644)
     process, port = start_sshd(folder, host_key=host_key)
     kind, blob = public(host_key).split()[:2]
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {kind} {blob}\n")
     yield Sshd(folder=folder, port=port, key=key)
     process.terminate()
     process.wait()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
