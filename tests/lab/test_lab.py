@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import Lab, engine
+from tests.lab import Lab, engine, llama
 from tests.lab.hosts import Host, HostSpec
 from tests.lab.shell import run
 
@@ -93,6 +93,17 @@ def test_both_registries_have_the_server_image_and_one_asks_for_a_password(lab: 
     login = f'user = "{lab.registry.user}:{lab.registry.password}"'
     assert run([*tls, "--config", "-"], stdin=login).stdout == plain
     assert "server-b" in plain
+
+
+def test_another_version_of_an_image_has_another_digest(lab: Lab) -> None:
+    engine.derive(llama.IMAGE, "lab-selftest:next", 'ENTRYPOINT ["/bin/sh"]', "LABEL next=1")
+    try:
+        digests = {
+            lab.registry.push(image, "selftest/server:1") for image in (llama.IMAGE, "lab-selftest:next")
+        }
+    finally:
+        engine.docker("rmi", "lab-selftest:next")
+    assert len(digests) == 2
 
 
 def test_hosts_come_and_go_and_keep_their_address_and_key(lab: Lab) -> None:
