@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.lab import cache
+from tests.lab import cache, packages
 from tests.lab.shell import LabError, run, say, step, tail, wait_until
 
 # every lab's network is inside; its registries may speak plain HTTP or have the lab's own certificate
@@ -71,6 +73,31 @@ def stop() -> None:
         _stop()
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """Have the engine running inside; stop it after, unless a lab or another holder needs it."""
+    users = cache.root() / "run"
+    users.mkdir(exist_ok=True)
+    mine = users / f".holder-{os.getpid()}-{secrets.token_hex(4)}"
+    with cache.lock("engine-users"):
+        mine.touch()
+        start()
+    try:
+        yield
+    finally:
+        with cache.lock("engine-users"):
+            mine.unlink(missing_ok=True)
+            if not any(map(_is_user, users.iterdir())):
+                stop()
+
+
+def _is_user(entry: Path) -> bool:
+    """Whether a lab's state folder, or the mark of a holder that lives."""
+    if not entry.name.startswith(".holder-"):
+        return True
+    return Path("/proc", entry.name.split("-")[1]).exists()
+
+
 def image_key(image: str) -> str | None:
     """The lab's label of an image; None where there is no such image."""
     found = run(_docker("image", "inspect", image), check=False)
@@ -87,6 +114,16 @@ def import_image(rootfs: Path, image: str, key: str, changes: Sequence[str]) -> 
     with cache.lock("import"), step(f"import {image}"):
         words = [word for change in (*changes, f"LABEL cpudeploy.lab.key={key}") for word in ("-c", change)]
         docker("import", *words, rootfs, image)
+        docker("image", "prune", "--force", "--filter", "label=cpudeploy.lab.key")  # the one it replaces
+
+
+def derive(image: str, new: str, *changes: str) -> None:
+    """Make an image of the same content with other settings, such as `LABEL a=b`."""
+    container = docker("create", image, "unused").strip()
+    try:
+        docker("commit", *(word for change in changes for word in ("--change", change)), container, new)
+    finally:
+        docker("rm", container)
 
 
 def _docker(*words: str | Path) -> list[str | Path]:
@@ -104,6 +141,7 @@ def _pid() -> int | None:
 
 
 def _start() -> None:
+    packages.install_missing()
     place = folder()
     place.mkdir(exist_ok=True)
     if len(str(socket())) > 100:

@@ -10,12 +10,13 @@ import ipaddress
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.lab import cache, engine, hosts, images, llama, models, packages
+from tests.lab import cache, engine, hosts, images, llama, models
 from tests.lab.hosts import Host, HostSpec
 from tests.lab.hub_process import Hub
 from tests.lab.registry import Registries
@@ -41,9 +42,8 @@ class Lab:
             raise LabError(f"lab {name} has subnet {chosen}" if chosen else f"lab {name} needs a subnet")
         self.subnet = ipaddress.ip_network(chosen)
         self.network = f"cpudeploy-{name}"
-        self.hosts: dict[str, Host] = {
-            host.name: host for host in map(hosts.host_from_json, recorded.get("hosts", []))
-        }
+        self.hosts: dict[str, Host] = {}
+        self._load_hosts()
         addresses = {"tls": str(self.subnet[2]), "plain": str(self.subnet[3])}
         self.registry = Registries(self.network, self.network, addresses, self.state)  # type: ignore[arg-type]
         self.hub = Hub(str(self.subnet[1]), self.state)
@@ -75,66 +75,69 @@ class Lab:
 
     def build(self, suites: Sequence[str] = images.SUITES) -> None:
         """Make and import everything that is slow; only what the cache lacks."""
-        packages.install_missing()
-        engine.start()
-        _together(
-            images.import_llama,
-            images.import_registry,
-            models.smollm2,
-            models.tiny,
-            *(lambda suite=suite: images.import_host(suite) for suite in suites),
-        )
+        with engine.held():
+            _together(
+                images.import_llama,
+                images.import_registry,
+                models.smollm2,
+                models.tiny,
+                *(lambda suite=suite: images.import_host(suite) for suite in suites),
+            )
 
     def up(self, specs: Sequence[HostSpec] = TWO_HOSTS, *, services: bool = True) -> Lab:
         """Start the lab, or what is missing of it; without `services` only the hosts."""
-        self.build(sorted({spec.suite for spec in specs}))
-        with cache.lock(f"lab-{self.name}"), step(f"start lab {self.name}"):
-            self._prepare()
-            jobs: list[Callable[[], object]] = [lambda: self._add(specs)]
-            if services:
-                jobs += [self.hub.start, self._start_registries]
-            _together(*jobs)
-            self._record()
+        with engine.held():
+            self.build(sorted({spec.suite for spec in specs}))
+            with self._locked(), step(f"start lab {self.name}"):
+                self._prepare()
+                jobs: list[Callable[[], object]] = [lambda: self._add(specs)]
+                if services:
+                    jobs += [self.hub.start, self._start_registries]
+                _together(*jobs)
+                self._record()
         return self
 
     def add(self, *specs: HostSpec) -> list[Host]:
         """Start more hosts in a running lab, or the same ones anew where their spec changed."""
         for suite in {spec.suite for spec in specs}:
             images.import_host(suite)
-        with cache.lock(f"lab-{self.name}"):
+        with self._locked():
             self._add(specs)
             self._record()
         return [self.hosts[spec.name] for spec in specs]
 
     def remove(self, name: str) -> None:
         """Stop a host and delete its disk. One that comes later under this name has the same host key."""
-        with cache.lock(f"lab-{self.name}"):
+        with self._locked():
             host = self.hosts.pop(name)
             engine.docker("rm", "--force", "--volumes", host.container)
             self._record()
 
     def down(self) -> None:
         """Stop the lab and delete its state, however far it had come; the cache stays."""
-        with cache.lock(f"lab-{self.name}"):
+        if not self.state.exists() and not engine.running():
+            return
+        # after a crash the containers are still on disk, so the engine is needed to remove them
+        with engine.held(), self._locked():
             self.hub.stop()
-            if self.state.exists() or engine.running():
-                engine.start()  # after a crash its containers are still on disk
-                mine = ["--filter", f"label=cpudeploy.lab={self.name}"]
-                if containers := engine.docker("ps", "--all", "--quiet", *mine).split():
-                    engine.docker("rm", "--force", "--volumes", *containers)
-                if networks := engine.docker("network", "ls", "--quiet", *mine).split():
-                    engine.docker("network", "rm", *networks)
+            mine = ["--filter", f"label={self._label}"]
+            if containers := engine.docker("ps", "--all", "--quiet", *mine).split():
+                engine.docker("rm", "--force", "--volumes", *containers)
+            if networks := engine.docker("network", "ls", "--quiet", *mine).split():
+                engine.docker("network", "rm", *networks)
             shutil.rmtree(self.state, ignore_errors=True)
             self.hosts.clear()
-        with cache.lock("labs"):
-            if not any((cache.root() / "run").glob("*")):
-                engine.stop()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One change of this lab at a time, each from what the last one left."""
+        with cache.lock(f"lab-{self.name}"):
+            self._load_hosts()
+            yield
 
     def _prepare(self) -> None:
         """The state folder, the keys and the network."""
-        with cache.lock("labs"):
-            self.state.mkdir(parents=True, exist_ok=True)
-            engine.start()
+        self.state.mkdir(parents=True, exist_ok=True)
         self.state.chmod(0o700)
         hosts.make_key(self.key)
         password = self.state / "sudo-password"
@@ -186,6 +189,10 @@ class Lab:
         file = self.state / "lab.json"
         found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
         return found
+
+    def _load_hosts(self) -> None:
+        found = map(hosts.host_from_json, self._recorded().get("hosts", []))
+        self.hosts = {host.name: host for host in found}
 
     def _record(self) -> None:
         new = self.state / "lab.json.new"
