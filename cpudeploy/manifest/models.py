@@ -19,7 +19,7 @@ from .document import Node
 from .hosts import DeclaredHost
 from .merge import MODEL_KEYS, SOURCE_KEYS, merge, only, source_kinds
 from .problems import Problems, nearest, show
-from .settings import Settings
+from .settings import Settings, given
 from .sizes import check_cpu_list
 
 _PLACED_KEYS = (*MODEL_KEYS, "port", "served_name")
@@ -116,6 +116,8 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
     check_listen(settings, problems)
     known = house.backends.get(backend) if backend is not None else None
     playbook = house.playbooks.get(known.playbook) if known is not None else None
+    if playbook is not None and playbook.kind != "engine":
+        playbook = None  # reported where the backend names it
     check_texts(settings, playbook, problems)
     if playbook is not None:
         check_playbook_fit(settings, playbook, problems)
@@ -123,32 +125,27 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
     if source is None or backend is None or port is None:
         return None
     api_key, cpus = settings.get("api_key"), settings.get("cpus")
-    values: dict[str, Any] = {
-        "task": settings.text("task"),
-        "fetch": settings.text("fetch"),
-        "each": settings.text("each"),
-        "listen": settings.text("listen"),
-        "parallel": settings.number("parallel"),
-        "cpus": str(cpus.value) if cpus is not None else None,
-    }
-    return from_data(
-        {
-            "model": model,
-            "host": host,
-            "source": source,
-            "backend": backend,
-            "port": port,
-            "context": settings.number("context"),
-            "memory": memory,
-            "served_name": settings.text("served_name") or model,
-            "api_key": settings.secret("api_key"),
-            "open": api_key is not None and api_key.value == "none",
-            "args": settings.texts("args"),
-            "env": settings.text_map("env"),
-            **{key: value for key, value in values.items() if value is not None},
-        },
-        Placement,
+    data = given(
+        model=model,
+        host=host,
+        task=settings.text("task"),
+        source=source,
+        fetch=settings.text("fetch"),
+        backend=backend,
+        each=settings.text("each"),
+        listen=settings.text("listen"),
+        port=port,
+        context=settings.number("context"),
+        parallel=settings.number("parallel"),
+        cpus=str(cpus.value) if cpus is not None else None,
+        memory=memory,
+        served_name=settings.text("served_name") or model,
+        api_key=settings.secret("api_key"),
+        open=api_key is not None and api_key.value == "none",
+        args=settings.texts("args"),
+        env=settings.text_map("env"),
     )
+    return from_data(data, Placement)
 
 
 def _backend(settings: Settings, house: House, problems: Problems) -> str | None:
