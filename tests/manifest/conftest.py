@@ -42,7 +42,7 @@ container:
 health:
   ready: [{name: health, path: /health}]
   tasks:
-    chat: [{name: ask, method: POST, path: /v1/completions, body: '{"model": {{ model.served_name|tojson }}}'}]
+    chat: [{name: ask, method: POST, path: /v1/ask, body: '{"model": {{ model.served_name|tojson }}}'}]
 """
 
 BASE = """\

@@ -9,9 +9,19 @@ from .conftest import GOOD, Failer, changed
 # (what is changed in the good manifest, by what, line:column, words that must be said)
 ONE_FAULT = [
     # keys
-    ("    port: 8100", "    prot: 8100\n    port: 8100", "11:5", "unknown key `prot` in `models.m` did you mean `port`"),
+    (
+        "    port: 8100",
+        "    prot: 8100\n    port: 8100",
+        "11:5",
+        "unknown key `prot` in `models.m` did you mean `port`",
+    ),
     ("name: rag", "name: rag\nmodles: {}", "3:1", "unknown key `modles` did you mean `models`"),
-    ("    port: 8100", "    contxt: 5\n    port: 8100", "11:5", "unknown key `contxt` did you mean `context`"),
+    (
+        "    port: 8100",
+        "    contxt: 5\n    port: 8100",
+        "11:5",
+        "unknown key `contxt` did you mean `context`",
+    ),
     ("name: rag", "name: rag\ndefaults: {port: 1}", "3:12", "unknown key `port` in `defaults`"),
     ("    port: 8100", "    port: 8100\n    port: 8101", "12:5", "`port` is here twice, first in line 11"),
     ("    port: 8100", "    <<: {port: 8100}\n    port: 8100", "11:5", "merge keys"),
@@ -47,7 +57,12 @@ ONE_FAULT = [
     ("  a: {address: 10.0.0.1}", "  a: {retired: yes}", "4:16", "must be true or false, not `yes`"),
     ("    on: [a]", "    on: a", "12:9", "`models.m.on` must be a list of hosts"),
     ("    on: [a]", "    on: []", "12:5", "`models.m.on` is empty"),
-    ("    on: [a]", "    on: [a]\n    args: [true]", "13:12", "text or a whole number, not true or false in quotes"),
+    (
+        "    on: [a]",
+        "    on: [a]\n    args: [true]",
+        "13:12",
+        "text or a whole number, not true or false in quotes",
+    ),
     ("    on: [a]", "    on: [a]\n    args: [1.10]", "13:12", "text or a whole number in quotes"),
     ("    on: [a]", "    on: [a]\n    env: {A: no, B: false}", "13:21", "text or a whole number in quotes"),
     ("    on: [a]", "    on: [a]\n    env: {A-B: x}", "13:11", "`A-B` must be a variable's name"),
@@ -75,9 +90,14 @@ ONE_FAULT = [
     ("playbook: engine", "playbook: base", "6:21", "`base` is not for this it is for hosts"),
     ("{address: 10.0.0.1}", "{playbooks: [engine]}", "4:19", "`engine` is not for this it is for models"),
     ("{address: 10.0.0.1}", "{retired: true}", "12:10", "host `a` is retired"),
-    ("b9000\"}", 'b9000", params: {kvv: a}}', "6:66", "no parameter `kvv` did you mean `kv`"),
-    ("b9000\"}", 'b9000", params: {cache: a}}', "6:73", "parameter `cache` is of another type its default is `0`"),
-    ("b9000\"}", 'b9000", version: 0.21}', "6:66", "the engine's version as text in quotes"),
+    ('b9000"}', 'b9000", params: {kvv: a}}', "6:66", "no parameter `kvv` did you mean `kv`"),
+    (
+        'b9000"}',
+        'b9000", params: {cache: a}}',
+        "6:73",
+        "parameter `cache` is of another type its default is `0`",
+    ),
+    ('b9000"}', 'b9000", version: 0.21}', "6:66", "the engine's version as text in quotes"),
     # images
     ("x/y:b9000", "x/y", "6:36", "without a tag pin a tag"),
     ("ghcr.io/x/y", "https://ghcr.io/x/y", "6:36", "has no scheme"),
@@ -110,7 +130,12 @@ ONE_FAULT = [
     ("port: 8100", "port: 8100\n    listen: localhost", "12:13", "write 127.0.0.1"),
     ("port: 8100", "port: 8100\n    listen: 300.1.1.1", "12:13", "neither an address nor an interface"),
     ("port: 8100", "port: 8100\n    listen: 10.20.0.1/16", "12:13", "the network is 10.20.0.0/16"),
-    ("on: [a]", "on: [a]\n  n: {source: {path: /w/n}, backend: llama, port: 8100, on: [a]}", "13:51", "`m` and `n` both"),
+    (
+        "on: [a]",
+        "on: [a]\n  n: {source: {path: /w/n}, backend: llama, port: 8100, on: [a]}",
+        "13:51",
+        "`m` and `n` both",
+    ),
     ("  a: {", "  b: {address: 10.0.0.1}\n  a: {", "5:3", "`b` and `a` are the same machine"),
     ("address: 10.0.0.1", "port: 22, ssh: {port: 23}", "4:13", "`port` twice"),
     ("address: 10.0.0.1", "connection: local, port: 22", "4:32", "nothing with `connection: local`"),
@@ -120,21 +145,51 @@ ONE_FAULT = [
     ("on: [a]", "on: [a]\n    args: [--ctx-size=9]", "13:12", "`--ctx-size` is already set"),
     ("on: [a]", "on: [a]\n    args: [--ctx_size=9]", "13:12", "`--ctx-size` is already set"),
     ("on: [a]", "on: [a]\n    args: [--kv=q8]", "13:12", "`--kv` is already set remove it"),
-    ("on: [a]", "on: [a]\n    args: ['{{ modle.name }}']", "13:12", "unknown name `modle` did you mean `model`"),
-    ("on: [a]", "on: [a]\n    args: ['{{ model.contxt }}']", "13:12", "`model.contxt` did you mean `context`"),
+    (
+        "on: [a]",
+        "on: [a]\n    args: ['{{ modle.name }}']",
+        "13:12",
+        "unknown name `modle` did you mean `model`",
+    ),
+    (
+        "on: [a]",
+        "on: [a]\n    args: ['{{ model.contxt }}']",
+        "13:12",
+        "`model.contxt` did you mean `context`",
+    ),
     ("on: [a]", "on: [a]\n    env: {A: '{{ param.kvv }}'}", "13:14", "`param.kvv` did you mean `kv`"),
     ("on: [a]", "on: [a]\n    env: {A: '{{ model.name'}", "13:14", "not a template"),
     # secrets
     ("on: [a]", "on: [a]\n    api_key: {from_env: A, from_file: b}", "13:5", "too many entries"),
     ("on: [a]", "on: [a]\n    api_key: {from_env: 'A B'}", "13:25", "the name of an environment variable"),
     ("on: [a]", "on: [a]\n    api_key: {from_vault: x}", "13:15", "unknown key `from_vault`"),
-    ("on: [a]", "on: [a]\n    api_key: {from_age: x}", "13:25", "can't be used yet use from_env or from_file"),
+    (
+        "on: [a]",
+        "on: [a]\n    api_key: {from_age: x}",
+        "13:25",
+        "can't be used yet use from_env or from_file",
+    ),
     # site
-    ("name: rag", "name: rag\nmirrors: {images: [{match: ghcr.io/, try: [x/y]}]}", "3:44", "must both end in `/`"),
+    (
+        "name: rag",
+        "name: rag\nmirrors: {images: [{match: ghcr.io/, try: [x/y]}]}",
+        "3:44",
+        "must both end in `/`",
+    ),
     ("name: rag", "name: rag\nmirrors: {images: [{match: ghcr.io/}]}", "3:20", "lacks `try`"),
-    ("name: rag", "name: rag\nmirrors: {huggingface: hf-mirror.com}", "3:24", "an http:// or https:// address"),
+    (
+        "name: rag",
+        "name: rag\nmirrors: {huggingface: hf-mirror.com}",
+        "3:24",
+        "an http:// or https:// address",
+    ),
     ("name: rag", "name: rag\nregistries: {harbor.corp: {username: a}}", "3:14", "lacks `password`"),
-    ("name: rag", "name: rag\nregistries: {h.corp: {ca: no.pem}}", "3:27", "`no.pem` can't be read: no such file"),
+    (
+        "name: rag",
+        "name: rag\nregistries: {h.corp: {ca: no.pem}}",
+        "3:27",
+        "`no.pem` can't be read: no such file",
+    ),
     ("name: rag", "name: rag\nregistries: {'https://h': {}}", "3:14", "a registry host or host/project"),
     # reserved for later
     ("name: rag", "name: rag\ngroups: {}", "3:1", "`groups` can't be used yet"),
@@ -152,7 +207,9 @@ ONE_FAULT = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "place", "words"), ONE_FAULT, ids=[case[1][:40] for case in ONE_FAULT])
+@pytest.mark.parametrize(
+    ("old", "new", "place", "words"), ONE_FAULT, ids=[case[1][:40] for case in ONE_FAULT]
+)
 def test_one_fault_is_told_where_it_is(
     problems_of: Failer, old: str, new: str, place: str, words: str
 ) -> None:
@@ -166,10 +223,21 @@ def test_one_fault_is_told_where_it_is(
 
 
 def test_everything_wrong_is_told_at_once_in_file_order(problems_of: Failer) -> None:
-    text = changed("name: rag", "name: RAG").replace("port: 8100", "port: 010").replace("[a]", "[b, {host: a, prot: 1}]")
+    text = (
+        changed("name: rag", "name: RAG")
+        .replace("port: 8100", "port: 010")
+        .replace("[a]", "[b, {host: a, prot: 1}]")
+    )
     text = text.replace("b9000", "b9000 x").replace("10.0.0.1", "-x")
     found = problems_of(text)
-    assert [problem.where.split(":", 1)[1] for problem in found] == ["2:7", "4:16", "6:36", "11:11", "12:10", "12:23"]
+    assert [problem.where.split(":", 1)[1] for problem in found] == [
+        "2:7",
+        "4:16",
+        "6:36",
+        "11:11",
+        "12:10",
+        "12:23",
+    ]
 
 
 def test_a_fault_of_a_default_is_told_once_however_many_hosts_have_it(problems_of: Failer) -> None:
@@ -181,7 +249,9 @@ def test_a_fault_of_a_default_is_told_once_however_many_hosts_have_it(problems_o
 @pytest.mark.parametrize(
     "line", ["api_key: hunter2", "api_key: 0123456", "api_key: [hunter2]", "api_key: {from_env: hunter2 x}"]
 )
-def test_a_secret_written_into_the_manifest_is_refused_and_never_repeated(problems_of: Failer, line: str) -> None:
+def test_a_secret_written_into_the_manifest_is_refused_and_never_repeated(
+    problems_of: Failer, line: str
+) -> None:
     found = problems_of(changed("    port: 8100", f"    port: 8100\n    {line}"))
     assert len(found) == 1
     assert "hunter2" not in str(found)
@@ -189,7 +259,9 @@ def test_a_secret_written_into_the_manifest_is_refused_and_never_repeated(proble
 
 
 def test_a_password_in_an_address_is_never_repeated(problems_of: Failer) -> None:
-    found = problems_of(changed("{path: /w/m.gguf}", "{url: 'https://me:hunter2@x/y', sha256: '" + "0" * 64 + "'}"))
+    found = problems_of(
+        changed("{path: /w/m.gguf}", "{url: 'https://me:hunter2@x/y', sha256: '" + "0" * 64 + "'}")
+    )
     assert len(found) == 1
     assert "hunter2" not in str(found)
 
@@ -201,7 +273,9 @@ def test_long_and_strange_values_are_cut_and_escaped_in_messages(problems_of: Fa
 
 
 def test_a_key_without_a_playbook_that_takes_it_is_refused(problems_of: Failer) -> None:
-    text = changed("playbook: engine", "playbook: keyless").replace("    on:", "    task: embed\n    memory: 1GiB\n    on:")
+    text = changed("playbook: engine", "playbook: keyless").replace(
+        "    on:", "    task: embed\n    memory: 1GiB\n    on:"
+    )
     found = problems_of(text + "    api_key: {from_env: KEY}\n")
     assert [problem.where for problem in found] == ["inventory.yaml:15:5"]
     assert "key as a file" in found[0].what
