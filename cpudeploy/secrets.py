@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
 import os
 from pathlib import Path
 
 from .errors import SecretError
 from .types.base import SecretRef
+
+
+def mark(value: str, salt: bytes | None = None) -> str:
+    """What may be kept of a secret to tell later whether it changed: `scrypt:<salt>:<hash>`, base64."""
+    salt = os.urandom(16) if salt is None else salt
+    hashed = hashlib.scrypt(value.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32)
+    return f"scrypt:{base64.b64encode(salt).decode()}:{base64.b64encode(hashed).decode()}"
+
+
+def same(value: str, marked: str) -> bool:
+    """Whether `marked` is a mark of `value`. A mark of another form never is."""
+    kind, _, rest = marked.partition(":")
+    try:
+        salt = base64.b64decode(rest.partition(":")[0], validate=True)
+    except binascii.Error:
+        return False
+    return kind == "scrypt" and hmac.compare_digest(mark(value, salt).encode(), marked.encode())
 
 
 class Secret:
@@ -40,6 +61,10 @@ class Secrets:
             self._known[ref] = Secret(self._read(ref))
         return self._known[ref]
 
+    def remember(self, ref: SecretRef, secret: Secret) -> None:
+        """A value that was asked for on the terminal, under a reference of its own."""
+        self._known[ref] = secret
+
     def values(self) -> tuple[str, ...]:
         """All values resolved so far, for redacting text that comes back from hosts."""
         return tuple(secret.reveal() for secret in self._known.values())
@@ -64,9 +89,13 @@ class Secrets:
                 value = path.read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
                 reason = getattr(error, "strerror", None) or "not UTF-8 text"
-                raise SecretError(f"cannot read secret file {path}: {reason}", do="create it, mode 0600") from None
+                raise SecretError(
+                    f"cannot read secret file {path}: {reason}", do="create it, mode 0600"
+                ) from None
         else:
-            raise SecretError(f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file")
+            raise SecretError(
+                f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file"
+            )
         if not value or "\n" in value or "\0" in value:
             raise SecretError(f"the secret {ref} must be one non-empty line")
         return value

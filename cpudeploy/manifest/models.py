@@ -112,7 +112,7 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
     source = _source(settings, problems)
     backend = _backend(settings, house, problems)
     memory = settings.size("memory", problems)
-    _check_cpus(settings, problems)
+    cpus = _cpus(settings, problems)
     check_listen(settings, problems)
     known = house.backends.get(backend) if backend is not None else None
     playbook = house.playbooks.get(known.playbook) if known is not None else None
@@ -124,7 +124,7 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
     port = settings.number("port")
     if source is None or backend is None or port is None:
         return None
-    api_key, cpus = settings.get("api_key"), settings.get("cpus")
+    api_key = settings.get("api_key")
     data = given(
         model=model,
         host=host,
@@ -137,7 +137,7 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
         port=port,
         context=settings.number("context"),
         parallel=settings.number("parallel"),
-        cpus=str(cpus.value) if cpus is not None else None,
+        cpus=cpus,
         memory=memory,
         served_name=settings.text("served_name") or model,
         api_key=settings.secret("api_key"),
@@ -196,14 +196,18 @@ def _source(settings: Settings, problems: Problems) -> dict[str, Any] | None:
     }
 
 
-def _check_cpus(settings: Settings, problems: Problems) -> None:
-    cpus = settings.text("cpus")
-    if cpus is None or cpus in ("auto", "shared"):
-        return
-    node = cpus.removeprefix("numa:")
-    if node != cpus and node.isdecimal() and len(node) <= 4:
-        return
+def _cpus(settings: Settings, problems: Problems) -> str | None:
+    """The wish in its one form: `auto`, `shared`, `numa:N`, `cores:N` for a count, or a cpu list."""
+    count, text = settings.number("cpus"), settings.text("cpus")
+    if count is not None:
+        return f"cores:{count}"
+    if text is None or text in ("auto", "shared"):
+        return text
+    node = text.removeprefix("numa:")
+    if node != text and node.isdecimal() and len(node) <= 4:
+        return text
     try:
-        check_cpu_list(cpus)
+        check_cpu_list(text)
     except ValueError as error:
         problems.add(settings.place("cpus"), f"`cpus` is {error}", 'write auto, 8, "0-7", numa:0 or shared')
+    return text

@@ -29,13 +29,14 @@ CONTEXT_NAMES: Allowed = {
     # What the manifest says. api_key_file: the path in the container, empty when there is no key.
     "model": ("name", "task", "served_name", "context", "parallel", "api_key_file"),
     "host": ("name",),
-    # What sizing worked out. Sizes in bytes; context is tokens a request.
+    # What sizing worked out. Sizes in bytes; context is tokens a request, context_total those of all slots.
     "alloc": (
         "instance",
         "cpuset",
         "threads",
         "threads_batch",
         "context",
+        "context_total",
         "parallel",
         "memory",
         "weights",
@@ -44,8 +45,9 @@ CONTEXT_NAMES: Allowed = {
     ),
     # version compares with build numbers and text: image.version >= 9000, image.version < "0.22".
     "image": ("reference", "version"),
-    # Paths in the container: the folder of the weights, and the file the engine is pointed at in it.
-    "files": ("dir", "entry"),
+    # Paths in the container: the folder of the weights, the file's name in it, and what an engine is
+    # pointed at (the file, or the folder where there is no single one).
+    "files": ("dir", "entry", "path"),
 }
 
 

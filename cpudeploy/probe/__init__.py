@@ -1,0 +1,106 @@
+"""What a host is: one script over one connection, one document back, parsed here into `types.facts`.
+
+`probe` does the I/O, `parse` is pure. What can't be read is Unknown with why, never a guess. Nothing on
+the host is changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cpudeploy.errors import HostError
+from cpudeploy.types.facts import Facts, Question
+
+from .engine import read_containers, read_engine, read_images, read_networks, read_proxy
+from .held import (
+    read_disks,
+    read_files,
+    read_host_record,
+    read_packages,
+    read_releases,
+    read_weights,
+)
+from .machine import read_cpu, read_memory, read_os
+from .network import read_addresses, read_ports, read_routes
+from .records import Records
+
+if TYPE_CHECKING:
+    from cpudeploy.transport import Connection
+
+__all__ = ["parse", "probe"]
+
+DEADLINE_S = 60
+_SELINUX = {"1": "enforcing", "0": "permissive"}
+
+
+def probe(connection: Connection, questions: Iterable[Question] = ()) -> Facts:
+    """All facts of a host and answers to `questions`. Raises ConnectError, SudoError, HostError."""
+    begun = time.monotonic()
+    host = connection.host
+    done = connection.run(
+        script(),
+        args=arguments(questions, weights_dir=host.weights_dir),
+        root=host.sudo.use != "none",
+        deadline_s=DEADLINE_S,
+    )
+    if done.rc != 0:
+        raise HostError(f"reading facts failed: {done.stderr.strip() or done.rc}", where=host.name)
+    facts = parse(done.stdout, host.name)
+    return msgspec.structs.replace(facts, root=connection.root, probe_s=round(time.monotonic() - begun, 3))
+
+
+def parse(document: bytes, host: str) -> Facts:
+    """The probe's document as facts, without how root was had. Raises HostError when it is damaged."""
+    records = Records(document, host)
+    clock = records.text("clock").strip()
+    engine = read_engine(records)
+    ours = engine.state == "running"
+    return Facts(
+        host=host,
+        os=read_os(records),
+        cpu=read_cpu(records),
+        memory=read_memory(records),
+        root="none",
+        clock=int(clock) if clock.isdigit() else 0,
+        addresses=read_addresses(records),
+        routes=read_routes(records),
+        ports=read_ports(records),
+        selinux=_SELINUX.get(records.text("selinux").strip(), "disabled"),
+        proxy=read_proxy(records),
+        tools={word.partition("=")[0]: word.endswith("=1") for word in records.text("tools").split()},
+        engine=engine,
+        containers=read_containers(records) if ours else {},
+        networks=read_networks(records) if ours else {},
+        images=read_images(records) if ours else {},
+        weights=read_weights(records),
+        disks=read_disks(records),
+        packages=read_packages(records),
+        files=read_files(records),
+        releases=read_releases(records),
+        host_record=read_host_record(records),
+    )
+
+
+def script() -> str:
+    """The one fixed script."""
+    return resources.files(__package__).joinpath("probe.sh").read_text(encoding="utf-8")
+
+
+def arguments(questions: Iterable[Question], *, weights_dir: str) -> dict[str, str]:
+    """Questions as the script's assignments. A question asked twice is asked once."""
+    args = {"weights_dir": weights_dir}
+    asked = dict.fromkeys(questions)
+    for number, question in enumerate(asked, start=1):
+        if "\n" in question.key:
+            raise HostError(f"no host can be asked about {question.key!r}: it holds a line break")
+        args |= {
+            f"q{number}_kind": question.kind,
+            f"q{number}_key": question.key,
+            f"q{number}_arg": question.arg,
+        }
+    return {**args, "questions": str(len(asked))}

@@ -1,0 +1,28 @@
+"""Reaching hosts: a manifest's host → a Connection that runs scripts, moves small files, opens streams.
+
+Never prompts, never keeps a secret, never accepts an unknown host key unasked.
+"""
+
+from __future__ import annotations
+
+from cpudeploy.secrets import Secrets
+from cpudeploy.types.deployment import Host
+
+from .base import ByteStream, Completed, Connection
+
+__all__ = ["ByteStream", "Completed", "Connection", "connect"]
+
+
+def connect(host: Host, secrets: Secrets) -> Connection:
+    """Open the one connection to `host`. Raises ConnectError; SudoError comes with the first script."""
+    if host.connection == "local":
+        from .local import LocalConnection
+
+        return LocalConnection(host, secrets)
+    # Imported where used: paramiko and fabric take longer than `--version` may.
+    from .hosts import SshConnection
+    from .settings import resolve
+    from .ssh import open_ssh
+
+    connection, notes = open_ssh(host, resolve(host.name, host.ssh))
+    return SshConnection(host, secrets, connection, notes)

@@ -117,7 +117,7 @@ def test_the_entry_of_on_wins_over_model_over_host_over_defaults(full: Path, pla
     ]
     assert [p.served_name for p in qwen] == ["qwen", "qwen", "local qwen"]
     assert [p.args for p in qwen] == [("--seed", "3", "--alias={{ model.name }}"), (), qwen[0].args]
-    assert qwen[0].cpus == "8"
+    assert qwen[0].cpus == "cores:8"
     assert qwen[0].memory == 4 * 10**9
 
 
@@ -175,11 +175,11 @@ def test_a_deployment_without_models_only_prepares_hosts(load_text: Loader) -> N
     ("written", "cpus"),
     [
         ("auto", "auto"),
-        ("8", "8"),
+        ("8", "cores:8"),
         ('"0-7"', "0-7"),
         ("numa:0", "numa:0"),
         ("shared", "shared"),
-        ("0o10", "8"),
+        ("0o10", "cores:8"),
     ],
 )
 def test_cpus_are_taken_as_meant(load_text: Loader, written: str, cpus: str) -> None:

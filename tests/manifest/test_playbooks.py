@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cpudeploy.data_files import data_dir
 from cpudeploy.errors import ManifestError
 from cpudeploy.manifest import load_playbook
 
@@ -41,6 +42,12 @@ def test_a_playbook_becomes_its_type(write: Path) -> None:
     assert playbook.container.arguments[0].flags == ("-c", "--ctx-size")
     assert playbook.health is not None
     assert playbook.health.tasks["chat"][0].method == "POST"
+
+
+@pytest.mark.parametrize("path", sorted(data_dir("playbooks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_playbooks_are_right_and_so_is_what_they_require(path: Path) -> None:
+    for required in load_playbook(path.stem).requires:
+        assert load_playbook(required).kind == "host"
 
 
 def test_the_first_folder_wins(write: Path, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from cpudeploy.manifest.merge import HOST_KEYS, MODEL_KEYS
 from cpudeploy.manifest.shape import load_schema
-from cpudeploy.types.playbook import Argument, ContainerTemplate, Diagnosis, HealthTemplate, Playbook
-from cpudeploy.types.release import Check
+from cpudeploy.types.playbook import Argument, ContainerTemplate, HealthTemplate, Playbook
+from cpudeploy.types.release import Check, Diagnosis
 
 INVENTORY = load_schema("inventory")
 PLAYBOOK = load_schema("playbook")

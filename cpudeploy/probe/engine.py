@@ -1,0 +1,191 @@
+"""The container engine and what it holds, from the JSON its client printed. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cpudeploy.types.facts import Container, Engine, Image, Mark, Network, Publish
+
+from .records import Records
+
+_USERINFO = re.compile(r"//[^/@]*@")
+
+
+def read_engine(records: Records) -> Engine:
+    """State and settings. A foreign engine is named, its objects are not read."""
+    daemon = records.get("daemon-json")
+    text = None if daemon is None else daemon.text
+    client = records.text("engine-client")
+    if not client:
+        return Engine(state="absent", daemon_json=text)
+    path, _, shim = client.partition("\n")
+    info = _object(records, "engine-info")
+    version = _object(records, "engine-version")
+    root = str(info.get("DockerRootDir") or "")
+    if (
+        "podman" in path
+        or "podman" in shim.lower()
+        or "podman" in json.dumps(version.get("Client") or {}).lower()
+    ):
+        return Engine(state="foreign", detail="`docker` is podman", daemon_json=text)
+    if path.startswith("/snap/") or path.endswith("/snap") or root.startswith("/var/snap/"):
+        return Engine(state="foreign", detail="docker is a snap", daemon_json=text)
+    if not info.get("ServerVersion"):
+        if "dockerd=1" not in records.text("tools").split():
+            return Engine(state="absent", detail="a docker client without an engine", daemon_json=text)
+        return Engine(state="stopped", detail=_complaint(records, info), daemon_json=text)
+    server = version.get("Server") or {}
+    return Engine(
+        state="running",
+        version=str(info["ServerVersion"]),
+        api_version=str(server.get("ApiVersion") or ""),
+        root=root,
+        storage=str(info.get("Driver") or ""),
+        cgroup=str(info.get("CgroupVersion") or ""),
+        insecure=_insecure(info.get("RegistryConfig") or {}),
+        live_restore=bool(info.get("LiveRestoreEnabled")),
+        daemon_json=text,
+    )
+
+
+def read_proxy(records: Records) -> dict[str, str]:
+    """The engine's proxies, without a password they may hold."""
+    info = _object(records, "engine-info")
+    named = {"http": "HttpProxy", "https": "HttpsProxy", "no_proxy": "NoProxy"}
+    return {key: _USERINFO.sub("//", str(info[field])) for key, field in named.items() if info.get(field)}
+
+
+def read_containers(records: Records) -> dict[str, Container]:
+    found = {}
+    for row in _rows(records, "engine-containers", 25):
+        (
+            identity, name, image, image_id, status, running, exit_code, oom, restarts, policy, started,
+            cpuset, nano, quota, period, memory, swap, bindings, ports, networks, *labels,
+        ) = row  # fmt: skip
+        found[str(name).removeprefix("/")] = Container(
+            id=identity,
+            mark=_mark(*labels),
+            image=image or "",
+            image_id=image_id or "",
+            status=status or "",
+            running=bool(running),
+            exit_code=exit_code or 0,
+            oom_killed=bool(oom),
+            restarts=restarts or 0,
+            restart_policy=policy or "",
+            started_at=started or "",
+            cpuset=cpuset or "",
+            quota=_quota(nano or 0, quota or 0, period or 0),
+            memory=memory or 0,
+            memory_swap=swap or 0,
+            publish=_publish(bindings or {}, ports or {}),
+            networks={network: (at or {}).get("IPAddress") or "" for network, at in (networks or {}).items()},
+        )
+    return found
+
+
+def read_networks(records: Records) -> dict[str, Network]:
+    return {
+        name: Network(
+            id=identity,
+            driver=driver or "",
+            internal=bool(internal),
+            subnets=tuple(part["Subnet"] for part in pools or () if part.get("Subnet")),
+            deployment=deployment or "",
+        )
+        for identity, name, driver, internal, pools, deployment in _rows(records, "engine-networks", 6)
+    }
+
+
+def read_images(records: Records) -> dict[str, Image]:
+    found = {}
+    for identity, tags, digests, size, system, arch, variant in _rows(records, "engine-images", 7):
+        image = Image(
+            id=identity,
+            references=(*(tags or ()), *(digests or ())),
+            size=size or 0,
+            platform="/".join(part for part in (system, arch, variant) if part),
+        )
+        for reference in digests or ():
+            found[reference.rpartition("@")[2]] = image
+    return found
+
+
+def _object(records: Records, key: str) -> dict[str, Any]:
+    """JSON the client printed, also where it ended with an error: it tells its half then."""
+    record = records.get(key)
+    if record is None:
+        return {}
+    try:
+        value = json.loads(record.text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(records: Records, key: str, width: int) -> list[list[Any]]:
+    """One JSON list a line; of a listing that failed half-way, what came."""
+    record = records.get(key)
+    rows = []
+    for line in [] if record is None else record.text.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, list) and len(row) == width:
+            rows.append(row)
+    return rows
+
+
+def _complaint(records: Records, info: dict[str, Any]) -> str:
+    errors = info.get("ServerErrors") or []
+    if errors:
+        return str(errors[0])
+    record = records.get("engine-info")
+    if record is not None and record.code == 124:
+        return "the engine did not answer within 10 s"
+    return records.text("engine-info-stderr").strip() or "the engine does not answer"
+
+
+def _insecure(registries: dict[str, Any]) -> dict[str, bool]:
+    networks = registries.get("InsecureRegistryCIDRs") or []
+    names = [
+        name for name, entry in (registries.get("IndexConfigs") or {}).items() if not entry.get("Secure")
+    ]
+    return dict.fromkeys(sorted({*networks, *names}), True)
+
+
+def _mark(
+    schema: str | None, deployment: str | None, model: str | None, instance: str | None, release: str | None
+) -> Mark | None:
+    """Ours only if every label is there and makes sense: a half-marked container is not to be touched."""
+    if not (schema and deployment and model and instance and release):
+        return None
+    if not (schema.isdigit() and instance.isdigit()):
+        return None
+    return Mark(
+        schema=int(schema), deployment=deployment, model=model, instance=int(instance), release=release
+    )
+
+
+def _quota(nano: int, quota: int, period: int) -> float:
+    if nano:
+        return nano / 1e9
+    return quota / (period or 100_000) if quota > 0 else 0.0
+
+
+def _publish(bindings: dict[str, Any], ports: dict[str, Any]) -> tuple[Publish, ...]:
+    """As asked for; where the engine was to choose a port, the one it chose."""
+    found = set()
+    for name, asked in bindings.items():
+        container_port = int(name.partition("/")[0])
+        for binding in asked or ():
+            given = [binding] if binding.get("HostPort") not in (None, "", "0") else ports.get(name) or ()
+            for place in given:
+                if place.get("HostPort"):
+                    found.add((place.get("HostIp") or "0.0.0.0", int(place["HostPort"]), container_port))  # noqa: S104
+    return tuple(
+        Publish(address=address, port=port, container_port=inner) for address, port, inner in sorted(found)
+    )

@@ -1,0 +1,137 @@
+"""What we left on the host, and answers to questions: records, weights, files, disks, packages. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+from cpudeploy.types.base import Unknown
+from cpudeploy.types.facts import Blob, Disk, File, Weights
+
+from .records import Record, Records
+
+_DISK = re.compile(r"\s(\d+)\s+\d+\s+(-?\d+)\s+\S+\s+(/.*)$")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def read_releases(records: Records) -> dict[str, Any]:
+    """Deployment → release id → document. One that can't be read stands as its reason."""
+    found: dict[str, Any] = {}
+    for path, record in records.below("release:").items():
+        deployment, _, name = path.split("/", 2)
+        found.setdefault(deployment, {})[name.removesuffix(".json")] = _json(record)
+    return found
+
+
+def read_host_record(records: Records) -> dict[str, Any]:
+    record = records.get("host-record")
+    if record is None:
+        return {}
+    value = _json(record)
+    return value if isinstance(value, dict) else {"unknown": "host.json holds no object"}
+
+
+def read_weights(records: Records) -> Weights:
+    marks = {}
+    for line in records.lines("weights-meta"):
+        name, _, mark = line.partition(" ")
+        marks[name.removesuffix(".meta")] = mark.split()
+    blobs = {}
+    for words in _stat_lines(records, "weights-blobs", 3):
+        size, _, inode, path = words
+        name = path.removeprefix("blobs/")
+        if _SHA256.match(name):
+            blobs[name] = Blob(size=int(size), inode=int(inode), verified=marks.get(name) == words[:3])
+    partial = {
+        path.removeprefix("partial/"): int(size)
+        for size, path in _stat_lines(records, "weights-partial", 1)
+        if _SHA256.match(path.removeprefix("partial/"))
+    }
+    trees: dict[str, dict[str, int]] = {}
+    for inode, kind_and_path in _stat_lines(records, "weights-trees", 1):
+        kind, _, path = kind_and_path.partition("/")
+        if kind.startswith("regular"):
+            _, tree, file = path.split("/", 2)
+            trees.setdefault(tree, {})[file] = int(inode)
+    refs = {
+        name: tuple(record.text.split())
+        for name, record in records.below("weights-ref:").items()
+        if record.code == 0
+    }
+    return Weights(blobs=blobs, trees=trees, partial=partial, refs=refs)
+
+
+def read_files(records: Records) -> dict[str, File | Unknown | None]:
+    return {path: _file(record) for path, record in records.below("file:").items()}
+
+
+def read_disks(records: Records) -> dict[str, Disk | Unknown]:
+    return {folder: _disk(record) for folder, record in records.below("disk:").items()}
+
+
+def read_packages(records: Records) -> dict[str, str | None]:
+    """`installed:X`, `candidate:X`, or None where the package manager knows none."""
+    found: dict[str, str | None] = dict.fromkeys(records.text("packages-asked").split())
+    name = ""
+    for line in records.lines("packages-apt"):
+        if not line.startswith(" "):
+            name = line.rstrip(":")
+        elif name in found and line.strip().startswith("Candidate:"):
+            version = line.partition(":")[2].strip()
+            found[name] = None if version in ("", "(none)") else f"candidate:{version}"
+    for line in records.lines("packages-dpkg"):
+        words = line.split()
+        if len(words) == 3 and words[0] == "ii":
+            found[words[1].partition(":")[0]] = f"installed:{words[2]}"
+    for line in records.lines("packages-rpm"):
+        words = line.split()
+        if len(words) == 2 and words[0] in found:
+            found[words[0]] = f"installed:{words[1]}"
+    return found
+
+
+def _json(record: Record) -> Any:
+    if record.code != 0:
+        return {"unknown": record.text.strip()}
+    try:
+        return json.loads(record.text)
+    except ValueError:
+        return {"unknown": "not JSON"}
+
+
+def _stat_lines(records: Records, key: str, numbers: int) -> list[list[str]]:
+    """Lines of `numbers` numbers and a name; complaints about patterns that matched nothing are skipped."""
+    record = records.get(key)
+    rows = [] if record is None else [line.split(" ", numbers) for line in record.text.splitlines()]
+    return [row for row in rows if len(row) == numbers + 1 and all(word.isdigit() for word in row[:numbers])]
+
+
+def _file(record: Record) -> File | Unknown | None:
+    if record.code == 2:
+        return None
+    words = record.text.split(" ")
+    if record.code != 0 or len(words) < 4:
+        return Unknown(unknown=record.text.strip() or "can't be read")
+    size, mode, owner, digest = words[:4]
+    text = None
+    if len(words) > 4:
+        text = base64.b64decode(words[4].removeprefix("=")).decode(errors="replace")
+    return File(
+        size=int(size),
+        mode=mode.zfill(4),
+        owner=owner,
+        sha256=digest
+        if _SHA256.match(digest)
+        else Unknown(unknown="not hashed: too large, or no plain file"),
+        text=text,
+    )
+
+
+def _disk(record: Record) -> Disk | Unknown:
+    lines = record.text.splitlines()
+    match = _DISK.search(lines[-1]) if record.code == 0 and lines else None
+    if match is None:
+        return Unknown(unknown=record.text.strip() or "df gave nothing")
+    return Disk(mount=match[3], total=int(match[1]) * 1024, free=max(0, int(match[2])) * 1024)

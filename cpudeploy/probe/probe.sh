@@ -1,0 +1,288 @@
+# Tells everything about this host. POSIX sh and coreutils only; reads, never writes but to a temporary folder.
+#
+# In, as assignments before this text: weights_dir, questions (their number) and for each q1_kind, q1_key,
+# q1_arg …; sysroot, a folder to look in instead of / (tests).
+# Out, on stdout: records of a line `key code bytes`, that many bytes, and a newline.
+
+sysroot=${sysroot-}
+proc=$sysroot/proc
+sys=$sysroot/sys
+state=$sysroot/var/lib/cpudeploy
+
+emit() { # key code text
+	printf '%s %s %s\n%s\n' "$1" "$2" "${#3}" "$3"
+}
+
+first_line() { # file: into $line, empty when it can't be read
+	line=
+	test -r "$1" && read -r line 2>/dev/null <"$1" || test -n "$line"
+}
+
+tell_file() { # key file: as text; code 1 with the reason when it can't be read, nothing when it isn't there
+	test -e "$2" || return 0
+	if text=$(cat "$2" 2>&1); then emit "$1" 0 "$text"; else emit "$1" 1 "$text"; fi
+}
+
+tell() { # key command…: its stdout, or what it complained about
+	key=$1
+	shift
+	if text=$("$@" 2>&1); then emit "$key" 0 "$text"; else emit "$key" "$?" "$text"; fi
+}
+
+# ---- The engine: slow to ask, so asked beside everything else -----------------------------------------
+
+ask() { # name command…: output to a file; its end as `name.code`
+	name=$1
+	shift
+	timeout 10 "$@" >"$aside/$name" 2>"$aside/$name.stderr"
+	echo "$?" >"$aside/$name.code"
+}
+
+ask_each() { # name listing-command -- inspecting-command: inspects whatever the listing names
+	name=$1
+	shift
+	listing=
+	while test "$1" != --; do listing="$listing $1" && shift; done
+	shift
+	# shellcheck disable=SC2086 # our own words
+	names=$(timeout 10 $listing 2>"$aside/$name.stderr" | sort -u)
+	test -n "$names" || { echo 0 >"$aside/$name.code" && return; }
+	# shellcheck disable=SC2086 # ids
+	ask "$name" "$@" $names
+}
+
+label() { printf '{{json (index .%s "io.cpudeploy.%s")}}' "$1" "$2"; }
+
+# Named fields only: environment and command may hold secrets.
+container_fields="[{{json .Id}},{{json .Name}},{{json .Config.Image}},{{json .Image}},{{json .State.Status}}\
+,{{json .State.Running}},{{json .State.ExitCode}},{{json .State.OOMKilled}},{{json .RestartCount}}\
+,{{json .HostConfig.RestartPolicy.Name}},{{json .State.StartedAt}},{{json .HostConfig.CpusetCpus}}\
+,{{json .HostConfig.NanoCpus}},{{json .HostConfig.CpuQuota}},{{json .HostConfig.CpuPeriod}}\
+,{{json .HostConfig.Memory}},{{json .HostConfig.MemorySwap}},{{json .HostConfig.PortBindings}}\
+,{{json .NetworkSettings.Ports}},{{json .NetworkSettings.Networks}}\
+,$(label Config.Labels schema),$(label Config.Labels deployment),$(label Config.Labels model)\
+,$(label Config.Labels instance),$(label Config.Labels release)]"
+network_fields="[{{json .Id}},{{json .Name}},{{json .Driver}},{{json .Internal}},{{json .IPAM.Config}}\
+,$(label Labels deployment)]"
+image_fields="[{{json .Id}},{{json .RepoTags}},{{json .RepoDigests}},{{json .Size}},{{json .Os}}\
+,{{json .Architecture}},{{json .Variant}}]"
+
+docker=
+aside=
+if test -z "$sysroot"; then
+	docker=$(command -v docker || { test -x /snap/bin/docker && echo /snap/bin/docker; })
+	for folder in /tmp /run /dev/shm; do
+		aside=$(mktemp -d "$folder/cpudeploy.XXXXXX" 2>/dev/null) && break
+	done
+	trap 'rm -rf "$aside"' EXIT
+	trap 'exit 1' HUP INT TERM
+fi
+if test -n "$docker" && test -n "$aside"; then
+	unset DOCKER_HOST DOCKER_CONTEXT
+	ask version "$docker" version --format '{{json .}}' &
+	ask info "$docker" info --format '{{json .}}' &
+	ask_each containers "$docker" ps -aq --no-trunc -- "$docker" inspect --type container --format "$container_fields" &
+	ask_each networks "$docker" network ls -q --no-trunc -- "$docker" network inspect --format "$network_fields" &
+	ask_each images "$docker" image ls -q --no-trunc -- "$docker" image inspect --format "$image_fields" &
+fi
+
+# ---- System ------------------------------------------------------------------------------------------
+
+tell_file os-release "$sysroot/etc/os-release"
+tell uname uname -sr
+if test -z "$sysroot"; then tell machine uname -m; else tell_file machine "$sysroot/machine"; fi
+tell page-size getconf PAGESIZE
+tell clock date +%s
+tell_file selinux "$sys/fs/selinux/enforce"
+tools=
+for tool in curl wget python3 ip ss systemctl systemd-run setsid timeout apt-get dpkg dnf yum rpm zypper apk \
+	docker dockerd podman snap iptables nft ufw firewall-cmd lscpu numactl; do
+	if command -v "$tool" >/dev/null; then tools="$tools $tool=1"; else tools="$tools $tool=0"; fi
+done
+emit tools 0 "$tools"
+
+# ---- Processors and memory -----------------------------------------------------------------------------
+
+# Identical lines once: flags of 256 processors are one line.
+tell cpuinfo sort -u "$proc/cpuinfo"
+tell_file online "$sys/devices/system/cpu/online"
+topology=
+for folder in "$sys"/devices/system/cpu/cpu[0-9]*/topology; do
+	first_line "$folder/core_id" && core=$line || continue
+	first_line "$folder/physical_package_id" && package=$line || package=-
+	name=${folder%/topology}
+	topology="$topology${name##*/cpu} $package $core
+"
+done
+emit topology 0 "$topology"
+# Lists of processors can't be read by the byte, as some shells do. Same order as above, a line each.
+tell siblings cat "$sys"/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list
+affinity=
+while read -r name value; do
+	test "$name" = Cpus_allowed_list: && affinity=$value
+done <"$proc/self/status"
+emit affinity 0 "$affinity"
+nodes=
+for folder in "$sys"/devices/system/node/node[0-9]*; do
+	test -r "$folder/meminfo" || continue
+	size=0
+	while read -r _ _ name value _; do
+		test "$name" = MemTotal: && size=$value && break
+	done <"$folder/meminfo"
+	nodes="$nodes${folder##*/node} $size
+"
+done
+emit nodes 0 "$nodes"
+test -n "$nodes" && tell node-cpus cat "$sys"/devices/system/node/node[0-9]*/cpulist
+tell_file meminfo "$proc/meminfo"
+
+# ---- Limits: our cgroup and all above it, as far as they can be seen ----------------------------------
+
+tell_limits() { # mount point, path below it
+	at=$2
+	while :; do
+		folder=$1${at%/}
+		for file in cpu.max cpu.cfs_quota_us cpu.cfs_period_us cpuset.cpus.effective cpuset.effective_cpus \
+			cpuset.cpus memory.max memory.current memory.limit_in_bytes memory.usage_in_bytes; do
+			first_line "$folder/$file" && limits="$limits$file $folder $line
+"
+		done
+		if test -r "$folder/memory.stat"; then
+			while read -r name value; do
+				case $name in inactive_file | total_inactive_file) limits="$limits$name $folder $value
+" ;; esac
+			done <"$folder/memory.stat"
+		fi
+		case $at in / | '') break ;; esac
+		at=${at%/*}
+	done
+}
+
+limits=
+if test -r "$proc/self/cgroup"; then
+	while IFS=: read -r _ controllers path; do
+		case ,$controllers, in
+		,, | *,cpu,* | *,cpuset,* | *,memory,*) ;;
+		*) continue ;;
+		esac
+		# Where is it mounted? Inside a container the mount's root may be a folder of the path.
+		while read -r _ _ _ mount_root mount_point rest; do
+			case $rest in
+			*' - cgroup2 '*) test -z "$controllers" || continue ;;
+			*' - cgroup '*)
+				test -n "$controllers" || continue
+				case ,${rest##* }, in *,"${controllers%%,*}",*) ;; *) continue ;; esac
+				;;
+			*) continue ;;
+			esac
+			case $path in
+			/..*) below=/ ;;
+			"$mount_root"/*) below=${path#"${mount_root%/}"} ;;
+			"$mount_root") below=/ ;;
+			*) if test "$mount_root" = /; then below=$path; else below=/; fi ;;
+			esac
+			tell_limits "$sysroot$mount_point" "$below"
+			break
+		done <"$proc/self/mountinfo"
+	done <"$proc/self/cgroup"
+	emit limits 0 "$limits"
+else
+	emit limits 1 "no $proc/self/cgroup"
+fi
+
+# ---- Network -------------------------------------------------------------------------------------------
+
+for file in tcp tcp6 fib_trie route if_inet6 ipv6_route; do
+	tell_file "net/$file" "$proc/net/$file"
+done
+
+# ---- Ours: records and weights --------------------------------------------------------------------------
+
+tell_file host-record "$state/host.json"
+for file in "$state"/*/releases/*.json; do
+	test -e "$file" && tell_file "release:${file#"$state/"}" "$file"
+done
+weights=$sysroot${weights_dir:-/var/lib/cpudeploy/weights}
+if test -d "$weights"; then
+	blobs=
+	for file in "$weights"/blobs/*.meta; do
+		first_line "$file" && blobs="$blobs${file##*/} $line
+"
+	done
+	emit weights-meta 0 "$blobs"
+	cd "$weights" || exit 1
+	tell weights-blobs stat -c '%s %Y %i %n' blobs/*
+	tell weights-partial stat -c '%s %n' partial/*
+	tell weights-trees stat -c '%i %F/%n' trees/*/* trees/*/*/*
+	cd / || exit 1
+	for file in "$weights"/refs/*; do
+		test -e "$file" && tell_file "weights-ref:${file##*/}" "$file"
+	done
+fi
+
+# ---- Questions -------------------------------------------------------------------------------------------
+
+answer_file() { # path, `text` when the content is wanted
+	where=$sysroot$1
+	if ! test -e "$where"; then
+		emit "file:$1" 2 ''
+		return
+	fi
+	facts=$(stat -L -c '%s %a %U' "$where" 2>&1) || { emit "file:$1" 1 "$facts" && return; }
+	sum=-
+	if test -f "$where" && test "${facts%% *}" -le 67108864; then
+		sum=$(sha256sum <"$where") && sum=${sum%% *}
+	fi
+	content=
+	if test "$2" = text && test -f "$where" && test "${facts%% *}" -le 1048576; then
+		content=$(base64 -w 0 "$where") && content=" =$content"
+	fi
+	emit "file:$1" 0 "$facts $sum$content"
+}
+
+answer_disk() { # folder: the file system of its nearest existing parent
+	where=$sysroot${1%/}
+	while test -n "$where" && ! test -e "$where"; do where=${where%/*}; done
+	tell "disk:$1" df -P -k "${where:-/}"
+}
+
+packages=
+number=0
+while test "$number" -lt "${questions:-0}"; do
+	number=$((number + 1))
+	eval "kind=\$q${number}_kind key=\$q${number}_key arg=\$q${number}_arg"
+	case $kind in
+	file) answer_file "$key" "$arg" ;;
+	disk) answer_disk "$key" ;;
+	package) packages="$packages $key" ;;
+	esac
+done
+if test -n "$packages"; then
+	emit packages-asked 0 "$packages"
+	# shellcheck disable=SC2086 # names
+	if command -v dpkg-query >/dev/null; then
+		emit packages-dpkg 0 "$(dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package} ${Version}\n' $packages 2>/dev/null)"
+		emit packages-apt 0 "$(apt-cache policy $packages 2>/dev/null)"
+	elif command -v rpm >/dev/null; then
+		emit packages-rpm 0 "$(rpm -q --qf '%{NAME} %{VERSION}-%{RELEASE}\n' $packages 2>/dev/null)"
+	fi
+fi
+
+# ---- The engine's answers --------------------------------------------------------------------------------
+
+tell_file daemon-json "$sysroot/etc/docker/daemon.json"
+if test -n "$docker"; then
+	# podman's shim is a script that says so, or a link to podman.
+	shim=
+	test "$(head -c 2 "$docker")" = '#!' && shim=$(head -c 400 "$docker")
+	emit engine-client 0 "$(readlink -f "$docker")
+$shim"
+	wait
+	for name in version info containers networks images; do
+		code=
+		test -n "$aside" && first_line "$aside/$name.code" && code=$line
+		emit "engine-$name" "${code:-1}" "$(cat "$aside/$name" 2>/dev/null)"
+		emit "engine-$name-stderr" 0 "$(cat "$aside/$name.stderr" 2>/dev/null)"
+	done
+fi
+emit end 0 ''
