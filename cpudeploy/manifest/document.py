@@ -126,7 +126,15 @@ class _Frame:
     key: str | None = None
     key_where: str = ""
     skip: bool = False
+    broken: bool = False
     size: int = 1
+
+    def node(self) -> Node:
+        if self.broken:
+            return Node(self.where, broken=True)
+        if self.is_map:
+            return Node(self.where, entries=self.entries)
+        return Node(self.where, items=tuple(self.items))
 
 
 class _Composer:
@@ -183,35 +191,32 @@ class _Composer:
             else:
                 self._complete(known[0], known[1], where)
         elif isinstance(event, yaml.ScalarEvent):
-            self._check_tag(event.tag, where)
             self._scalar(event, where)
         elif isinstance(event, yaml.CollectionStartEvent):
-            self._check_tag(event.tag, where)
             if len(self._stack) >= MAX_DEPTH:
                 self._refuse(where, f"nested more than {MAX_DEPTH} deep", "no key of a manifest is that deep")
-            self._stack.append(_Frame(where, event.anchor, isinstance(event, yaml.MappingStartEvent)))
+            is_map = isinstance(event, yaml.MappingStartEvent)
+            self._stack.append(_Frame(where, event.anchor, is_map, broken=self._has_tag(event.tag, where)))
         elif isinstance(event, yaml.CollectionEndEvent):
             frame = self._stack.pop()
-            node = (
-                Node(frame.where, entries=frame.entries)
-                if frame.is_map
-                else Node(frame.where, items=tuple(frame.items))
-            )
+            node = frame.node()
             if frame.anchor is not None:
                 self._anchors[frame.anchor] = (node, frame.size)
             self._complete(node, frame.size, frame.where)
 
     def _scalar(self, event: yaml.ScalarEvent, where: str) -> None:
         frame = self._stack[-1] if self._stack else None
-        bad = _CONTROL.search(event.value)
-        if bad:
-            self._problems.add(where, f"a control character (U+{ord(bad[0]):04X})", "remove it")
+        broken = self._has_tag(event.tag, where)
+        control = _CONTROL.search(event.value)
+        if control:
+            self._problems.add(where, f"a control character (U+{ord(control[0]):04X})", "remove it")
+            broken = True
         quoted = not event.implicit[0]
         if frame is not None and frame.is_map and frame.key is None:
             self._key(frame, event.value, where, quoted)
             return
-        node = Node(where, value=event.value, broken=bool(bad))
-        if not quoted and not bad:
+        node = Node(where, value=event.value, broken=broken)
+        if not quoted and not broken:
             try:
                 node = replace(node, value=plain_value(event.value))
             except AmbiguousScalar as error:
@@ -259,11 +264,11 @@ class _Composer:
                 frame.entries[frame.key] = replace(node, at=frame.key_where)
             frame.key = None
 
-    def _check_tag(self, tag: str | None, where: str) -> None:
+    def _has_tag(self, tag: str | None, where: str) -> bool:
         if tag is not None:
-            self._problems.add(
-                where, f"the tag {show(tag)} is not taken", "remove it; quote text that looks like a number"
-            )
+            do = "remove it; quote text that looks like a number"
+            self._problems.add(where, f"the tag {show(tag)} is not taken", do)
+        return tag is not None
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> None:
         mark = error.problem_mark or error.context_mark

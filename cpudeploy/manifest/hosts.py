@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cpudeploy.types.base import from_data
 from cpudeploy.types.deployment import Host, Reserve, Ssh, Sudo
@@ -12,7 +11,7 @@ from cpudeploy.types.deployment import Host, Reserve, Ssh, Sudo
 from .document import Node
 from .merge import HOST_KEYS, MODEL_KEYS, merge, only
 from .problems import Problems, show
-from .settings import Settings
+from .settings import Settings, given
 
 
 @dataclass(frozen=True)
@@ -65,32 +64,25 @@ def _build_host(host: DeclaredHost, base: Path, problems: Problems) -> Host:
                 )
     config = ssh.text("config")
     password = settings.inner("sudo").secret("password")
-    values: dict[str, Any] = {
-        "engine": settings.inner("engine").text("use"),
-        "weights_dir": settings.inner("dirs").text("weights"),
-    }
-    return from_data(
-        {
-            "name": host.name,
-            "connection": connection,
-            "ssh": Ssh(
-                address=own.text("address") or host.name,
-                port=own.number("port") or ssh.number("port"),
-                user=own.text("user") or ssh.text("user"),
-                config=None if config is None else str(base / Path(config).expanduser()),
-                host_keys="accept-new" if ssh.text("host_keys") == "accept-new" else "strict",
-            ),
-            "sudo": Sudo(
-                use="none" if sudo is not None and sudo.value == "none" else "auto", password=password
-            ),
-            "reserve": Reserve(cpus=reserve.number("cpus"), memory=reserve.size("memory", problems)),
-            "labels": settings.text_map("labels"),
-            "playbooks": settings.texts("playbooks"),
-            "retired": own.flag("retired"),
-            **{key: value for key, value in values.items() if value is not None},
-        },
-        Host,
+    data = given(
+        name=host.name,
+        connection=connection,
+        ssh=Ssh(
+            address=own.text("address") or host.name,
+            port=own.number("port") or ssh.number("port"),
+            user=own.text("user") or ssh.text("user"),
+            config=None if config is None else str(base / Path(config).expanduser()),
+            host_keys="accept-new" if ssh.text("host_keys") == "accept-new" else "strict",
+        ),
+        sudo=Sudo(use="none" if sudo is not None and sudo.value == "none" else "auto", password=password),
+        engine=settings.inner("engine").text("use"),
+        weights_dir=settings.inner("dirs").text("weights"),
+        reserve=Reserve(cpus=reserve.number("cpus"), memory=reserve.size("memory", problems)),
+        labels=settings.text_map("labels"),
+        playbooks=settings.texts("playbooks"),
+        retired=own.flag("retired"),
     )
+    return from_data(data, Host)
 
 
 def _check_twins(hosts: dict[str, Host], declared: dict[str, DeclaredHost], problems: Problems) -> None:

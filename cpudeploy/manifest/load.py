@@ -126,7 +126,7 @@ class _Shelf:
         if playbook is not None:
             self.playbooks[name] = playbook
             for required in playbook.requires:
-                self._read(required, str(path))
+                self._read(required, f"{path}:1:1")
         return playbook
 
 

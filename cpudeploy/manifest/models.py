@@ -19,7 +19,7 @@ from .document import Node
 from .hosts import DeclaredHost
 from .merge import MODEL_KEYS, SOURCE_KEYS, merge, only, source_kinds
 from .problems import Problems, nearest, show
-from .settings import Settings
+from .settings import Settings, given
 from .sizes import check_cpu_list
 
 _PLACED_KEYS = (*MODEL_KEYS, "port", "served_name")
@@ -112,43 +112,40 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
     source = _source(settings, problems)
     backend = _backend(settings, house, problems)
     memory = settings.size("memory", problems)
-    _check_cpus(settings, problems)
+    cpus = _cpus(settings, problems)
     check_listen(settings, problems)
     known = house.backends.get(backend) if backend is not None else None
     playbook = house.playbooks.get(known.playbook) if known is not None else None
+    if playbook is not None and playbook.kind != "engine":
+        playbook = None  # reported where the backend names it
     check_texts(settings, playbook, problems)
     if playbook is not None:
         check_playbook_fit(settings, playbook, problems)
     port = settings.number("port")
     if source is None or backend is None or port is None:
         return None
-    api_key, cpus = settings.get("api_key"), settings.get("cpus")
-    values: dict[str, Any] = {
-        "task": settings.text("task"),
-        "fetch": settings.text("fetch"),
-        "each": settings.text("each"),
-        "listen": settings.text("listen"),
-        "parallel": settings.number("parallel"),
-        "cpus": _cpus(cpus.value) if cpus is not None else None,
-    }
-    return from_data(
-        {
-            "model": model,
-            "host": host,
-            "source": source,
-            "backend": backend,
-            "port": port,
-            "context": settings.number("context"),
-            "memory": memory,
-            "served_name": settings.text("served_name") or model,
-            "api_key": settings.secret("api_key"),
-            "open": api_key is not None and api_key.value == "none",
-            "args": settings.texts("args"),
-            "env": settings.text_map("env"),
-            **{key: value for key, value in values.items() if value is not None},
-        },
-        Placement,
+    api_key = settings.get("api_key")
+    data = given(
+        model=model,
+        host=host,
+        task=settings.text("task"),
+        source=source,
+        fetch=settings.text("fetch"),
+        backend=backend,
+        each=settings.text("each"),
+        listen=settings.text("listen"),
+        port=port,
+        context=settings.number("context"),
+        parallel=settings.number("parallel"),
+        cpus=cpus,
+        memory=memory,
+        served_name=settings.text("served_name") or model,
+        api_key=settings.secret("api_key"),
+        open=api_key is not None and api_key.value == "none",
+        args=settings.texts("args"),
+        env=settings.text_map("env"),
     )
+    return from_data(data, Placement)
 
 
 def _backend(settings: Settings, house: House, problems: Problems) -> str | None:
@@ -199,19 +196,18 @@ def _source(settings: Settings, problems: Problems) -> dict[str, Any] | None:
     }
 
 
-def _cpus(value: object) -> str:
-    """A bare number counts physical cores; text is taken as written."""
-    return f"cores:{value}" if isinstance(value, int) else str(value)
-
-
-def _check_cpus(settings: Settings, problems: Problems) -> None:
-    cpus = settings.text("cpus")
-    if cpus is None or cpus in ("auto", "shared"):
-        return
-    node = cpus.removeprefix("numa:")
-    if node != cpus and node.isdecimal() and len(node) <= 4:
-        return
+def _cpus(settings: Settings, problems: Problems) -> str | None:
+    """The wish in its one form: `auto`, `shared`, `numa:N`, `cores:N` for a count, or a cpu list."""
+    count, text = settings.number("cpus"), settings.text("cpus")
+    if count is not None:
+        return f"cores:{count}"
+    if text is None or text in ("auto", "shared"):
+        return text
+    node = text.removeprefix("numa:")
+    if node != text and node.isdecimal() and len(node) <= 4:
+        return text
     try:
-        check_cpu_list(cpus)
+        check_cpu_list(text)
     except ValueError as error:
         problems.add(settings.place("cpus"), f"`cpus` is {error}", 'write auto, 8, "0-7", numa:0 or shared')
+    return text

@@ -120,7 +120,10 @@ def _check_templates(root: Node, problems: Problems) -> None:
         for task in _values(health.get("tasks")):
             checks.extend(_items(task))
         texts.extend(
-            node for check in checks for key in ("body", "equals") if (node := check.get(key)) is not None
+            node
+            for check in checks
+            for key in ("path", "body", "equals")
+            if (node := check.get(key)) is not None
         )
     for text in texts:
         check_text(text, allowed, problems)

@@ -12,6 +12,11 @@ from .problems import Problems
 from .sizes import parse_size
 
 
+def given(**values: object) -> dict[str, object]:
+    """What is not None: for the rest the types' own defaults hold."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
 class Settings:
     """A map's values by type."""
 
