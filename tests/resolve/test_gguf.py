@@ -41,7 +41,11 @@ def key(name: str, kind: int, value: bytes) -> bytes:
 
 
 def header(*keys: bytes, tensors: int = 0, count: int | None = None, version: int = 3) -> bytes:
-    return b"GGUF" + struct.pack("<IQQ", version, tensors, len(keys) if count is None else count) + b"".join(keys)
+    return (
+        b"GGUF"
+        + struct.pack("<IQQ", version, tensors, len(keys) if count is None else count)
+        + b"".join(keys)
+    )
 
 
 def test_it_agrees_with_the_gguf_library(tmp_path: Path) -> None:
@@ -73,7 +77,9 @@ def test_every_tensor_type_of_the_library_has_its_size() -> None:
 
 
 def test_what_a_header_leaves_out_follows_from_the_rest(tmp_path: Path) -> None:
-    ours = header_of(write_gguf(tmp_path / "x.gguf", vocabulary=0, more=lambda writer: writer.add_vocab_size(77)))
+    ours = header_of(
+        write_gguf(tmp_path / "x.gguf", vocabulary=0, more=lambda writer: writer.add_vocab_size(77))
+    )
     assert ours.kv_heads == (8, 8)
     assert (ours.key_length, ours.value_length) == (8, 8)
     assert (ours.vocabulary, ours.chat_template) == (77, False)
@@ -105,7 +111,7 @@ def test_big_endian_files_are_refused_with_words(tmp_path: Path) -> None:
 def test_every_cut_of_a_header_asks_for_more_and_never_for_too_much(tmp_path: Path) -> None:
     data = write_gguf(tmp_path / "x.gguf", vocabulary=20).read_bytes()
     end = parsed(data).data_offset
-    for cut in range(0, end - 32):
+    for cut in range(end - 32):
         short = parse_header(data[:cut], "x")
         assert isinstance(short, NeedMore)
         assert cut < short.size <= end
@@ -131,13 +137,19 @@ HUGE = 2**63
         (header(key("a", 99, b"")), "type of a value"),
         (header(key("a", 9, struct.pack("<IQ", 9, 1))), "array within an array"),
         (header(key("a", 9, struct.pack("<IQ", 8, HUGE))), "strings in one array"),
-        (header(key("a", 9, struct.pack("<IQ", 8, 2) + struct.pack("<Q", HUGE) + b" " * 9)), "more than 64 MiB"),
+        (
+            header(key("a", 9, struct.pack("<IQ", 8, 2) + struct.pack("<Q", HUGE) + b" " * 9)),
+            "more than 64 MiB",
+        ),
         (header(key("a", 9, struct.pack("<IQ", 12, HUGE))), "values in one array"),
         (header(key("a", 9, struct.pack("<IQ", 12, HEADER_LIMIT))), "more than 64 MiB"),
         (header(key("a", 4, b"1234"), key("a", 4, b"1234")), "twice"),
         (header(key("general.alignment", 4, struct.pack("<I", 0))), "general.alignment"),
         (header(text("t") + struct.pack("<I", 99), tensors=1, count=0), "dimensions"),
-        (header(text("t") + struct.pack("<IQQIQ", 2, 1 << 50, 1 << 50, 0, 0), tensors=1, count=0), "any machine"),
+        (
+            header(text("t") + struct.pack("<IQQIQ", 2, 1 << 50, 1 << 50, 0, 0), tensors=1, count=0),
+            "any machine",
+        ),
     ],
 )
 def test_claims_that_cannot_be_are_refused_in_words(data: bytes, told: str) -> None:
@@ -154,7 +166,10 @@ def test_claims_that_cannot_be_are_refused_in_words(data: bytes, told: str) -> N
             [key("general.architecture", 8, text("l")), key("l.block_count", 4, struct.pack("<I", 2**31))],
             "l.block_count is",
         ),
-        ([key("general.architecture", 8, text("l")), key("l.block_count", 8, text("two"))], "l.block_count is"),
+        (
+            [key("general.architecture", 8, text("l")), key("l.block_count", 8, text("two"))],
+            "l.block_count is",
+        ),
         (
             [
                 key("general.architecture", 8, text("l")),

@@ -37,7 +37,9 @@ def gone() -> str:
 
 
 def to_mirror(match: str, *mirrors: RunningRegistry, **fields: Any) -> ImageMirror:
-    return ImageMirror(match=match, places=tuple(f"http://{each.address}/copies/" for each in mirrors), **fields)
+    return ImageMirror(
+        match=match, places=tuple(f"http://{each.address}/copies/" for each in mirrors), **fields
+    )
 
 
 def references(image: ResolvedImage) -> list[str]:
@@ -50,7 +52,12 @@ def test_the_origins_digest_counts_and_mirrors_come_first(
     digest = origin.push("a/one", "1", index=False)
     origin.copy("a/one", "1", plain, "copies/a/one")
     image = resolve(f"{origin.address}/a/one:1", to_mirror(f"{origin.address}/", plain))
-    assert (image.digest, image.authority, image.platforms, image.size) == (digest, "origin", ("linux/amd64",), 2000)
+    assert (image.digest, image.authority, image.platforms, image.size) == (
+        digest,
+        "origin",
+        ("linux/amd64",),
+        2000,
+    )
     assert references(image) == [f"{plain.address}/copies/a/one@{digest}", f"{origin.address}/a/one@{digest}"]
     mirror, last = image.places
     assert (mirror.insecure, mirror.registry, mirror.digest) == (True, plain.address, digest)
@@ -102,7 +109,10 @@ def test_a_tag_that_moved_at_a_mirror_is_pulled_there_by_the_trusted_digest(
     origin.copy("a/five", "1", plain, "copies/a/five")
     plain.push("copies/a/five", "1", ["linux/amd64", "linux/arm64"])
     image = resolve(f"{origin.address}/a/five:1", to_mirror(f"{origin.address}/", plain))
-    assert references(image) == [f"{plain.address}/copies/a/five@{digest}", f"{origin.address}/a/five@{digest}"]
+    assert references(image) == [
+        f"{plain.address}/copies/a/five@{digest}",
+        f"{origin.address}/a/five@{digest}",
+    ]
 
 
 def test_a_digest_in_the_manifest_needs_nobodys_word(
@@ -175,7 +185,9 @@ def test_no_place_is_needed_for_what_every_host_holds(resolve: Resolve, gone: st
     assert any("every host holds" in note for note in image.notes)
 
 
-def test_an_image_not_built_for_a_host_names_host_and_offers(resolve: Resolve, origin: RunningRegistry) -> None:
+def test_an_image_not_built_for_a_host_names_host_and_offers(
+    resolve: Resolve, origin: RunningRegistry
+) -> None:
     origin.push("a/amd", "1")
     with pytest.raises(HostError) as error:
         resolve(f"{origin.address}/a/amd:1", arches={"x86": "amd64", "kunpeng": "arm64"})
@@ -198,9 +210,7 @@ def test_a_mixed_fleet_is_told_the_largest_download(resolve: Resolve, origin: Ru
     assert image.platforms == ("linux/amd64", "linux/arm64/v8")
 
 
-def test_a_mirror_that_lies_about_its_content_is_skipped(
-    resolve: Resolve, origin: RunningRegistry
-) -> None:
+def test_a_mirror_that_lies_about_its_content_is_skipped(resolve: Resolve, origin: RunningRegistry) -> None:
     digest = origin.push("a/true", "1")
     lie = Reply(200, b'{"schemaVersion":2}', {"Docker-Content-Digest": digest})
     with serve(lambda _: lie) as liar:

@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True)
 class Request:
+    """Header names are in title case: `Authorization`."""
+
     method: str
     path: str
     headers: dict[str, str]
@@ -40,7 +42,9 @@ def serve(answer: Callable[[Request], Reply], tls: ssl.SSLContext | None = None)
 
     class Handler(BaseHTTPRequestHandler):
         def _any(self) -> None:
-            request = Request(self.command, self.path, dict(self.headers.items()))
+            request = Request(
+                self.command, self.path, {name.title(): value for name, value in self.headers.items()}
+            )
             server.requests.append(request)
             reply = answer(request)
             self.send_response(reply.status)
