@@ -118,6 +118,9 @@ def test_several_failures_are_told_at_once(secrets: Secrets) -> None:
         resolve(wanted, {"h1": facts()}, {}, secrets, cache=None)
     assert "connection refused" in error.value.what
     assert "also huggingface not a name@main: not a repository name" in error.value.what
+    assert "add a mirror" in error.value.what
+    assert "owner/name" in error.value.do
+    assert str(error.value).startswith(f"image {dead}/x:1: no place has it")
 
 
 def test_the_heavy_client_of_hubs_loads_only_when_a_hub_is_asked() -> None:

@@ -168,7 +168,7 @@ def test_a_token_goes_to_the_hub_and_never_to_a_mirror(
 def test_a_gated_repository_without_a_token_says_what_to_set(secrets: Secrets, model: bytes) -> None:
     with (
         run_hub({REPO: Repo({"x.gguf": model}, gated=True)}) as origin,
-        pytest.raises(HubError, match="only with a token") as error,
+        pytest.raises(HubError, match="gated: its files come only with a token") as error,
     ):
         resolve_weights(HuggingFace(repo=REPO), "gguf", asking(secrets, origin.url))
     assert "`token`" in error.value.do

@@ -71,7 +71,7 @@ def serve(answer: Callable[[Request], Reply], tls: ssl.SSLContext | None = None)
         http.socket = tls.wrap_socket(http.socket, server_side=True)
     address = f"127.0.0.1:{http.server_port}"
     server = Server(address, f"{'https' if tls else 'http'}://{address}")
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server
