@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from .. import __version__
 from ..errors import HubError
 from ..secrets import Secret
 from .selection import Listed, safe_name
-from .web import READ_S, reason
+from .web import AGENT, READ_S, reason
 
 HUGGING_FACE = "https://huggingface.co"
+_IF_GATED = "set `token` on its source (it is sent to the Hub itself only, never to a mirror)"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
@@ -62,19 +63,18 @@ class _Gated(HubError):
     """The repository wants a token, or a better one; or it isn't there: a Hub does not tell which."""
 
 
-def snapshot(hub: Hub, repo: str, revision: str, token: Callable[[], Secret] | None) -> Snapshot:
+def snapshot(hub: Hub, repo: str, revision: str, token: Secret | None) -> Snapshot:
     """The commit and files behind a revision.
 
-    `token` is called only when the Hub itself is asked. Raises HubError naming each endpoint's reason.
+    `token` is used only when the Hub itself is asked. Raises HubError naming each endpoint's reason.
     """
     where = f"huggingface {repo}@{revision}"
     if not _REPO.fullmatch(repo):
         raise HubError("not a repository name", where=where, do="write owner/name as the Hub shows it")
     failures: list[HubError] = []
     for endpoint in hub.endpoints:
-        to_origin = endpoint == hub.origin
-        secret = token() if token and to_origin else None
         try:
+            secret = token if endpoint == hub.origin else None
             commit, files = _listing(endpoint, repo, revision, secret, where)
         except HubError as error:
             failures.append(error)
@@ -95,7 +95,12 @@ def _listing(
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
-    api = HfApi(endpoint=endpoint, token=token.reveal() if token else False, library_name="cpudeploy")
+    api = HfApi(
+        endpoint=endpoint,
+        token=token.reveal() if token else False,
+        library_name=AGENT,
+        library_version=__version__,
+    )
     try:
         info = api.model_info(repo, revision=revision, files_metadata=True, timeout=READ_S)
     except HfHubHTTPError as error:
@@ -112,7 +117,7 @@ def _listing(
             why.text, where=endpoint, do=why.do or "check the network, or set `mirrors: huggingface`"
         ) from None
     if info.gated and token is None:
-        raise _refused(401, endpoint, with_token=False)
+        raise _Gated("gated: its files come only with a token", where=endpoint, do=_IF_GATED)
     return _commit(info, endpoint), tuple(_listed(sibling, where) for sibling in info.siblings or ())
 
 
@@ -157,7 +162,7 @@ def _refused(status: int, endpoint: str, *, with_token: bool) -> HubError:
         return _Gated(
             "not found, or only with a token",
             where=endpoint,
-            do="check the name; if it is gated set `token` on its source (it is sent to huggingface.co only)",
+            do=f"check the name; if it is gated, {_IF_GATED}",
         )
     if status == 404:
         return HubError(

@@ -86,12 +86,14 @@ def _format(deployment: Deployment, placement: Placement, playbooks: Mapping[str
 
 
 def _raise_all(futures: Iterable[Future[Any]]) -> None:
-    """Raise what failed: the first failure's class and place, the others told below it."""
+    """Raise what failed: the first failure's class and place, the others told below it with their advice."""
     failures = [future.exception() for future in futures]
     told = list({str(each): each for each in failures if isinstance(each, CpudeployError)}.values())
     unexpected = next((each for each in failures if each and not isinstance(each, CpudeployError)), None)
     if unexpected is not None:
         raise unexpected
     if told:
-        first, others = told[0], "".join(f"\nalso {each.where}: {each.what}" for each in told[1:])
-        raise type(first)(first.what + others, where=first.where, do=first.do)
+        # Each keeps its own advice below it; the last one's is the error's.
+        first, last = told[0], told[-1]
+        text = "\nalso ".join([*map(str, told[:-1]), f"{last.where}: {last.what}"])
+        raise type(first)(text.removeprefix(f"{first.where}: "), where=first.where, do=last.do)

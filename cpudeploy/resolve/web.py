@@ -79,6 +79,8 @@ def limited(response: httpx.Response, deadline: float) -> Iterator[bytes]:
 
 def reason(error: Exception) -> Reason:
     """What a transport failure was, from the exceptions behind it (not from their messages)."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return Reason(f"no connection within {CONNECT_S:.0f} s")
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, socket.gaierror):
@@ -98,8 +100,6 @@ def reason(error: Exception) -> Reason:
             return Reason("connection refused", passing=True)
         if isinstance(cause, TimeoutError):
             return Reason("no answer in time")
-    if isinstance(error, httpx.ConnectTimeout):
-        return Reason(f"no connection within {CONNECT_S:.0f} s")
     if isinstance(error, httpx.TimeoutException):
         return Reason("no answer in time")
     if isinstance(error, TooLarge):

@@ -59,14 +59,12 @@ def tree_id(name: str, files: Iterable[tuple[str, str]]) -> str:
 
 
 def _from_hub(source: HuggingFace, form: Format, asking: Asking) -> ResolvedWeights:
-    token = source.token
-    found = snapshot(
-        asking.hub, source.repo, source.revision, (lambda: asking.secrets.get(token)) if token else None
-    )
+    token = asking.secrets.get(source.token) if source.token else None
+    found = snapshot(asking.hub, source.repo, source.revision, token)
     where = f"huggingface {source.repo}@{source.revision}"
     chosen = select(found.files, quant=source.quant, globs=source.files, form=form, where=where)
     prefix = f"{asking.hub.origin}/"
-    with Files(asking.secrets.get(token) if token else None, prefix) as web:
+    with Files(token, prefix) as web:
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             sums = list(pool.map(lambda file: _checksum(file, found, web, asking.cache), chosen.files))
         # An engine is pointed at one GGUF whose shards lie beside it; other formats are a folder.
@@ -79,8 +77,8 @@ def _from_hub(source: HuggingFace, form: Format, asking: Asking) -> ResolvedWeig
                 size=file.size,
                 sha256=sha256,
                 urls=found.urls(file.path),
-                token=token,
-                token_for=prefix if token else "",
+                token=source.token,
+                token_for=prefix if source.token else "",
             )
             for name, file, sha256 in zip(names, chosen.files, sums, strict=True)
         )

@@ -17,9 +17,9 @@ _UNPACKED = 4
 def image_changes(context: HostContext, backend: str, image: ResolvedImage) -> tuple[Change, ...]:
     """Pull `image` unless the host holds its digest. Raises HostError when the disk is too small."""
     facts = context.facts
-    if image.digest in facts.images:
+    if any(place.digest in facts.images for place in image.places) or image.digest in facts.images:
         return ()
-    key = pointer("images", image.digest)
+    key = pointer("images", image.places[0].digest)
     needed = image.size * _UNPACKED + GIB
     at_least = {}
     root = facts.engine.root or "/var/lib/docker"

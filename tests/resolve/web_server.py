@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True)
 class Request:
+    """Header names are in title case: `Authorization`."""
+
     method: str
     path: str
     headers: dict[str, str]
@@ -40,7 +42,9 @@ def serve(answer: Callable[[Request], Reply], tls: ssl.SSLContext | None = None)
 
     class Handler(BaseHTTPRequestHandler):
         def _any(self) -> None:
-            request = Request(self.command, self.path, dict(self.headers.items()))
+            request = Request(
+                self.command, self.path, {name.title(): value for name, value in self.headers.items()}
+            )
             server.requests.append(request)
             reply = answer(request)
             self.send_response(reply.status)
@@ -67,7 +71,7 @@ def serve(answer: Callable[[Request], Reply], tls: ssl.SSLContext | None = None)
         http.socket = tls.wrap_socket(http.socket, server_side=True)
     address = f"127.0.0.1:{http.server_port}"
     server = Server(address, f"{'https' if tls else 'http'}://{address}")
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server
