@@ -6,9 +6,8 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
-from cpudeploy.types.deployment import Placement
-from cpudeploy.types.playbook import Playbook
-
+from ..types.deployment import Placement
+from ..types.playbook import Playbook
 from .playbooks import check_text
 from .problems import Problems, show
 from .settings import Settings

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpudeploy.types.base import from_data
-from cpudeploy.types.deployment import Host, Reserve, Ssh, Sudo
-
+from ..types.base import from_data
+from ..types.deployment import Host, Reserve, Ssh, Sudo
 from .document import Node
 from .merge import HOST_KEYS, MODEL_KEYS, merge, only
 from .problems import Problems, show

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpudeploy.types.deployment import Backend, Deployment, Positions
-from cpudeploy.types.playbook import Playbook
-
+from ..types.deployment import Backend, Deployment, Positions
+from ..types.playbook import Playbook
 from .document import Node, NodePath, read_document
 from .hosts import build_hosts, declared_hosts
 from .models import House, build_placements

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cpudeploy.types.base import from_data
-from cpudeploy.types.deployment import Backend, Placement
-from cpudeploy.types.playbook import Playbook
-
+from ..types.base import from_data
+from ..types.deployment import Backend, Placement
+from ..types.playbook import Playbook
 from .checks import check_clashes, check_listen, check_playbook_fit, check_texts
 from .document import Node
 from .hosts import DeclaredHost

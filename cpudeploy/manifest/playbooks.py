@@ -12,11 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from cpudeploy.data_files import data_dir
-from cpudeploy.errors import ManifestError, Problem
-from cpudeploy.types.base import from_data
-from cpudeploy.types.playbook import Playbook
-
+from ..data_files import data_dir
+from ..errors import ManifestError, Problem
+from ..types.base import from_data
+from ..types.playbook import Playbook
 from .document import Node, plain, read_document
 from .problems import Problems, nearest, show
 from .shape import check_shape

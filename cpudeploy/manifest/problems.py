@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from cpudeploy.errors import ManifestError, Problem
+from ..errors import ManifestError, Problem
 
 _SHOWN = 80
 _LISTED = 12

@@ -5,8 +5,7 @@ What is missing and what is broken (already reported) both read as None; `missin
 
 from __future__ import annotations
 
-from cpudeploy.types.base import SecretRef
-
+from ..types.base import SecretRef
 from .document import Node
 from .problems import Problems
 from .sizes import parse_size

@@ -17,8 +17,7 @@ from typing import Any, Literal
 import jsonschema
 from jsonschema.exceptions import ValidationError
 
-from cpudeploy.data_files import data_dir
-
+from ..data_files import data_dir
 from .document import Node, NodePath, plain
 from .problems import Problems, nearest, show
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cpudeploy.types.deployment import Backend, ImageMirror, Mirrors, Registry
-
+from ..types.deployment import Backend, ImageMirror, Mirrors, Registry
 from .document import Node, read_text
 from .images import reference_fault
 from .problems import Problems, show

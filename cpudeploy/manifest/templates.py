@@ -12,8 +12,7 @@ from typing import NamedTuple, TypeVar
 import jinja2
 from jinja2 import nodes
 
-from cpudeploy.errors import CpudeployError
-
+from ..errors import CpudeployError
 from .problems import nearest
 from .sandbox import Sandbox, TemplateFault
 

@@ -10,9 +10,8 @@ import functools
 import math
 import re
 
-from cpudeploy.types.deployment import Backend
-from cpudeploy.types.playbook import Playbook
-
+from ..types.deployment import Backend
+from ..types.playbook import Playbook
 from .images import tag_of
 
 _VERSION = re.compile(r"[A-Za-z]*[-_]?([0-9]{1,9}(?:\.[0-9]{1,9})*)(.*)", re.DOTALL)

@@ -6,8 +6,7 @@ import json
 import re
 from typing import Any
 
-from cpudeploy.types.facts import Container, Engine, Image, Mark, Network, Publish
-
+from ..types.facts import Container, Engine, Image, Mark, Network, Publish
 from .records import Records
 
 _USERINFO = re.compile(r"//[^/@]*@")

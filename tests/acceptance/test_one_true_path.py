@@ -166,7 +166,9 @@ def test_a_container_stopped_by_hand_is_started_and_proven_again(site: Site):
 
 def test_a_port_that_somebody_else_holds_is_told_before_anything_changes(site: Site):
     host = site.on(HOSTS[0])
-    host.check_output("systemd-run --unit squatter --quiet sh -c 'exec curl -s telnet://127.0.0.1:22 --local-port 1'")
+    host.check_output(
+        "systemd-run --unit squatter --quiet sh -c 'exec curl -s telnet://127.0.0.1:22 --local-port 1'"
+    )
     site.manifest["models"]["tiny"]["port"] = 22
     shown = site.run("plan", code=1)
     assert "22" in shown

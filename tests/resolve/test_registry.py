@@ -254,11 +254,7 @@ def test_content_must_have_the_digest_asked_for(nobody: Access) -> None:
     with (
         serve(lambda _: Reply(200, MANIFEST)) as server,
         client(f"{server.address}/x:1", nobody, insecure=True) as registry,
-<<<<<<< HEAD
-        pytest.raises(RegistryError, match=r"content is not what it says|sent a manifest with digest"),
-=======
         pytest.raises(RegistryError, match="sent a manifest with digest"),
->>>>>>> resolve
     ):
         registry.manifest("sha256:" + "2" * 64)
 
