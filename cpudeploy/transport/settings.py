@@ -27,13 +27,13 @@ _NO_CLIENT = "no ssh client on this machine: ssh configuration and jumps are not
 
 @dataclass(frozen=True)
 class Settings:
-    """One hop, resolved. `alias` is the name its host key is known under; `key_files` may not exist."""
+    """One hop, resolved. `known_name` is what known_hosts calls it; `key_files` may not exist."""
 
     name: str
     address: str
     port: int
     user: str
-    alias: str
+    known_name: str
     key_files: tuple[Path, ...]
     only_key_files: bool
     agent: str | None
@@ -44,11 +44,6 @@ class Settings:
     jump: Settings | None = None
     proxy_command: str | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def known_name(self) -> str:
-        """As known_hosts writes it: `name`, or `[name]:port` on another port than 22."""
-        return self.alias if self.port == 22 else f"[{self.alias}]:{self.port}"
 
     def __str__(self) -> str:
         return f"{self.user}@{self.address}:{self.port}"
@@ -83,7 +78,7 @@ def _hop(name: str, ssh: Ssh, *, depth: int, jump: Settings | None = None) -> Se
         address=address,
         port=port,
         user=user,
-        alias=_set(values, "hostkeyalias") or address,
+        known_name=_set(values, "hostkeyalias") or _known_name(address, port),
         key_files=tuple(
             Path(_expand(path, address, port, user)).expanduser() for path in said.get("identityfile", [])
         ),
@@ -96,6 +91,10 @@ def _hop(name: str, ssh: Ssh, *, depth: int, jump: Settings | None = None) -> Se
         proxy_command=None if jump is not None or proxy is None else _expand(proxy, address, port, user),
         notes=(note,) if note else (),
     )
+
+
+def _known_name(address: str, port: int) -> str:
+    return address if port == 22 else f"[{address}]:{port}"
 
 
 def _jumps(name: str, hops: str, ssh: Ssh, depth: int) -> Settings:
@@ -160,7 +159,7 @@ def _plain(name: str, ssh: Ssh) -> Settings:
         address=ssh.address,
         port=ssh.port or 22,
         user=ssh.user or getpass.getuser(),
-        alias=ssh.address,
+        known_name=_known_name(ssh.address, ssh.port or 22),
         key_files=tuple(home / key for key in _DEFAULT_KEYS),
         only_key_files=False,
         agent=agent,

@@ -122,7 +122,7 @@ def open_stream(
         out += got_out
         err += got_err
     rest = bytes(out[len(dialogue.given) :])
-    return WireStream(wire, where=terms.where, failure=failure, first=rest)
+    return WireStream(wire, where=terms.where, failure=failure, first=rest, stderr=bytes(err))
 
 
 class _Mark:

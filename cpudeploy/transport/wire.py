@@ -69,12 +69,14 @@ def last_line(*outputs: bytes | bytearray) -> str:
 class WireStream:
     """A ByteStream over a wire. stderr is drained beside and shown if the far end never spoke."""
 
-    def __init__(self, wire: Wire, *, where: str, failure: str, first: bytes = b"") -> None:
+    def __init__(
+        self, wire: Wire, *, where: str, failure: str, first: bytes = b"", stderr: bytes = b""
+    ) -> None:
         self._wire = wire
         self._where = where
         self._failure = failure
         self._held = bytearray(first)
-        self._stderr = bytearray()
+        self._stderr = bytearray(stderr)
         self._spoke = bool(first)
         self._closed = False
 

@@ -100,13 +100,18 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-def wait_for_port(port: int) -> None:
+def until(holds: Callable[[], bool]) -> bool:
+    """Whether something comes to hold, given ten seconds."""
     for _ in range(200):
-        with socket.socket() as sock:
-            if sock.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if holds():
+            return True
         time.sleep(0.05)
-    raise AssertionError(f"nothing listens on {port}")
+    return False
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
 
 
 def start_sshd(folder: Path, *, host_key: Path, extra: str = "") -> tuple[subprocess.Popen[bytes], int]:
@@ -120,7 +125,7 @@ def start_sshd(folder: Path, *, host_key: Path, extra: str = "") -> tuple[subpro
     Path("/run/sshd").mkdir(exist_ok=True)
     with (folder / f"sshd.{port}.log").open("wb") as log:
         process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(config)], stderr=log)
-    wait_for_port(port)
+    assert until(lambda: listens(port)), f"no sshd on {port}"
     return process, port
 
 
@@ -171,7 +176,6 @@ def make_user(programs: None) -> Iterator[Callable[..., User]]:
 
     yield make
     for name in made:
-        subprocess.run(["pkill", "-KILL", "-u", name], check=False)
         subprocess.run(["userdel", "-r", "-f", name], check=False, capture_output=True)
         (Path("/etc/sudoers.d") / name).unlink(missing_ok=True)
         shutil.rmtree(Path("/home") / name, ignore_errors=True)

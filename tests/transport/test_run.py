@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,16 +12,12 @@ import pytest
 from cpudeploy.errors import ConnectError, ConnectionLost, OperationFailed
 from cpudeploy.transport import Connection
 
-from .conftest import Sshd, User
+from .conftest import Sshd, User, until
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, given a moment."""
-    for _ in range(100):
-        if not Path(f"/proc/{pid}").exists():
-            return True
-        time.sleep(0.05)
-    return False
+    """Whether a process ends."""
+    return until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_streams_and_exit_code_come_back_apart(as_root: Connection) -> None:
@@ -36,7 +31,7 @@ def test_output_without_a_last_newline_is_kept_as_it_is(as_root: Connection) -> 
 
 
 def test_arguments_arrive_as_written(as_root: Connection) -> None:
-    value = "it's \"$HOME\" `id` \\ !x * \n two\tß"
+    value = 'it\'s "$HOME" `id` \\ !x * \n two\tß'
     done = as_root.run('printf %s "$value"', args={"value": value}, deadline_s=20)
     assert done.stdout.decode() == value
 
@@ -62,9 +57,7 @@ def test_without_stdin_a_script_reads_nothing(as_root: Connection) -> None:
 
 
 def test_large_output_on_both_streams_does_not_block(as_root: Connection) -> None:
-    done = as_root.run(
-        "head -c 10000000 /dev/zero >&2 & head -c 10000000 /dev/zero; wait", deadline_s=60
-    )
+    done = as_root.run("head -c 10000000 /dev/zero >&2 & head -c 10000000 /dev/zero; wait", deadline_s=60)
     assert (len(done.stdout), len(done.stderr)) == (10_000_000, 10_000_000)
 
 
@@ -105,14 +98,14 @@ def test_background_processes_do_not_hold_the_result_back(as_root: Connection) -
 
 def test_at_the_deadline_the_script_is_ended_and_its_last_line_told(as_root: Connection) -> None:
     lines: list[str] = []
-    with pytest.raises(OperationFailed, match="did not end within 2 s.*nearly there"):
+    with pytest.raises(OperationFailed, match=r"did not end within 2 s.*nearly there"):
         as_root.run("echo $$; echo nearly there; sleep 300", deadline_s=2, on_line=lines.append)
     assert gone(int(lines[0]))
     assert as_root.run("echo on", deadline_s=20).stdout == b"on\n"
 
 
 def test_a_killed_script_is_not_taken_for_a_result(as_root: Connection) -> None:
-    with pytest.raises(OperationFailed, match="killed on the host.*begun"):
+    with pytest.raises(OperationFailed, match=r"killed on the host.*begun"):
         as_root.run("echo begun; kill -KILL 0", deadline_s=20)
 
 
@@ -122,7 +115,7 @@ def test_a_connection_that_dies_is_told_with_the_last_line(as_root: Connection) 
         "echo begun; sleep 1; leader=$(cut -d ' ' -f 6 /proc/$$/stat); "
         "kill -KILL $(cut -d ' ' -f 4 /proc/$leader/stat); sleep 300"
     )
-    with pytest.raises(ConnectionLost, match="broke.*begun"):
+    with pytest.raises(ConnectionLost, match=r"broke.*begun"):
         as_root.run(script, deadline_s=30)
     with pytest.raises(ConnectionLost, match="closed"):
         as_root.run("true", deadline_s=5)
@@ -171,7 +164,7 @@ def test_a_login_shell_that_refuses_is_told(
 ) -> None:
     user = make_user("/usr/sbin/nologin")
     connection = open_connection(sshd.host(user.name))
-    with pytest.raises(ConnectError, match="login shell ended at once.*not available"):
+    with pytest.raises(ConnectError, match=r"login shell ended at once.*not available"):
         connection.run("true", deadline_s=20)
 
 
@@ -181,5 +174,5 @@ def test_a_shell_that_never_gets_ready_meets_the_deadline(
     user = make_user("/bin/bash")
     user.write(".bashrc", "echo waiting for input; cat\n")
     connection = open_connection(sshd.host(user.name))
-    with pytest.raises(OperationFailed, match="no shell was ready within 2 s.*waiting for input"):
+    with pytest.raises(OperationFailed, match=r"no shell was ready within 2 s.*waiting for input"):
         connection.run("true", deadline_s=2)

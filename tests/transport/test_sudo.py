@@ -66,7 +66,7 @@ def test_what_sudo_says_is_told(
 ) -> None:
     user = make_user(password=PASSWORD)
     connection = open_connection(sshd.host(user.name), sudo_password=PASSWORD)
-    with pytest.raises(SudoError, match="sudo refused.*sudoers") as caught:
+    with pytest.raises(SudoError, match=r"sudo refused.*sudoers") as caught:
         connection.run("true", deadline_s=30)
     assert PASSWORD not in str(caught.value)
 
@@ -75,7 +75,7 @@ def test_requiretty_is_told(
     sshd: Sshd, make_user: Callable[..., User], open_connection: Callable[..., Connection]
 ) -> None:
     user = make_user(sudo="{user} ALL=(ALL) NOPASSWD: ALL\nDefaults:{user} requiretty")
-    with pytest.raises(SudoError, match="sudo refused.*tty"):
+    with pytest.raises(SudoError, match=r"sudo refused.*tty"):
         open_connection(sshd.host(user.name)).run("true", deadline_s=30)
 
 
