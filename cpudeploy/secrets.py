@@ -21,13 +21,15 @@ def mark(value: str, salt: bytes | None = None) -> str:
 
 
 def same(value: str, marked: str) -> bool:
-    """Whether `marked` is a mark of `value`. A mark of another form never is."""
-    kind, _, rest = marked.partition(":")
+    """Whether `marked` is a mark of `value`. Raises ValueError when it is not a mark at all."""
     try:
-        salt = base64.b64decode(rest.partition(":")[0], validate=True)
-    except binascii.Error:
-        return False
-    return kind == "scrypt" and hmac.compare_digest(mark(value, salt).encode(), marked.encode())
+        kind, salt, _ = marked.split(":")
+        if kind != "scrypt":
+            raise ValueError(kind)
+        raw = base64.b64decode(salt, validate=True)
+    except (ValueError, binascii.Error):
+        raise ValueError("not a mark of a secret") from None
+    return hmac.compare_digest(mark(value, raw).encode(), marked.encode())
 
 
 class Secret:

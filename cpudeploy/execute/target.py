@@ -20,11 +20,11 @@ from ..types import operation as op
 from ..types.base import SecretRef
 from ..types.event import Event, Note, Progress
 from ..types.facts import Facts, Question
+from ..types.names import DEPLOYMENT_LABEL, RELEASE_LABEL
 from ..types.plan import Plan
 from ..types.resolved import Place
 from .change import Tell
 from .engine import EngineClient
-from .engine_body import DEPLOYMENT_LABEL, RELEASE_LABEL
 from .failure import ScriptFailed
 from .fetch import fetch
 from .gate import HealthGate
