@@ -21,15 +21,13 @@ def mark(value: str, salt: bytes | None = None) -> str:
 
 
 def same(value: str, marked: str) -> bool:
-    """Whether `marked` is a mark of `value`. Raises ValueError when it is not a mark at all."""
+    """Whether `marked` is a mark of `value`. What is not a mark at all is a mark of nothing."""
+    kind, _, rest = marked.partition(":")
     try:
-        kind, salt, _ = marked.split(":")
-        if kind != "scrypt":
-            raise ValueError(kind)
-        raw = base64.b64decode(salt, validate=True)
-    except (ValueError, binascii.Error):
-        raise ValueError("not a mark of a secret") from None
-    return hmac.compare_digest(mark(value, raw).encode(), marked.encode())
+        salt = base64.b64decode(rest.partition(":")[0], validate=True)
+    except binascii.Error:
+        return False
+    return kind == "scrypt" and hmac.compare_digest(mark(value, salt).encode(), marked.encode())
 
 
 class Secret:

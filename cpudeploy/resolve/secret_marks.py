@@ -53,7 +53,4 @@ def _state(value: str, release: Any, path: str) -> SecretState:
     known = marks.get(path) if isinstance(marks, dict) else None
     if not isinstance(known, str):
         return "unknown"
-    try:
-        return "same" if same(value, known) else "changed"
-    except ValueError:
-        return "unknown"
+    return "same" if same(value, known) else "changed"
