@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
 import os
 from pathlib import Path
 
 from .errors import SecretError
 from .types.base import SecretRef
+
+
+def mark(value: str, salt: bytes | None = None) -> str:
+    """What may be kept of a secret to tell later whether it changed: `scrypt:<salt>:<hash>`, base64."""
+    salt = os.urandom(16) if salt is None else salt
+    hashed = hashlib.scrypt(value.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32)
+    return f"scrypt:{base64.b64encode(salt).decode()}:{base64.b64encode(hashed).decode()}"
+
+
+def same(value: str, marked: str) -> bool:
+    """Whether `marked` is a mark of `value`. Raises ValueError when it is not a mark at all."""
+    try:
+        kind, salt, _ = marked.split(":")
+        if kind != "scrypt":
+            raise ValueError(kind)
+        raw = base64.b64decode(salt, validate=True)
+    except (ValueError, binascii.Error):
+        raise ValueError("not a mark of a secret") from None
+    return hmac.compare_digest(mark(value, raw).encode(), marked.encode())
 
 
 class Secret:
@@ -40,6 +63,10 @@ class Secrets:
             self._known[ref] = Secret(self._read(ref))
         return self._known[ref]
 
+    def remember(self, ref: SecretRef, secret: Secret) -> None:
+        """A value that was asked for on the terminal, under a reference of its own."""
+        self._known[ref] = secret
+
     def values(self) -> tuple[str, ...]:
         """All values resolved so far, for redacting text that comes back from hosts."""
         return tuple(secret.reveal() for secret in self._known.values())
@@ -64,9 +91,13 @@ class Secrets:
                 value = path.read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
                 reason = getattr(error, "strerror", None) or "not UTF-8 text"
-                raise SecretError(f"cannot read secret file {path}: {reason}", do="create it, mode 0600") from None
+                raise SecretError(
+                    f"cannot read secret file {path}: {reason}", do="create it, mode 0600"
+                ) from None
         else:
-            raise SecretError(f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file")
+            raise SecretError(
+                f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file"
+            )
         if not value or "\n" in value or "\0" in value:
             raise SecretError(f"the secret {ref} must be one non-empty line")
         return value

@@ -1,0 +1,9 @@
+"""Files to `Manifest(deployment, positions, playbooks)`. Pure: reads the files it is given, nothing else.
+
+Never connects, never resolves a secret, never asks a registry or Hub.
+"""
+
+from .load import Manifest, load
+from .playbooks import load_playbook
+
+__all__ = ["Manifest", "load", "load_playbook"]

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cpudeploy.errors import HostError
-from cpudeploy.types.facts import Facts, Question
-
+from ..errors import HostError
+from ..types.facts import Facts, Question
 from .engine import read_containers, read_engine, read_images, read_networks, read_proxy
 from .held import (
     read_disks,
@@ -30,7 +29,7 @@ from .network import read_addresses, read_ports, read_routes
 from .records import Records
 
 if TYPE_CHECKING:
-    from cpudeploy.transport import Connection
+    from ..transport import Connection
 
 __all__ = ["parse", "probe"]
 

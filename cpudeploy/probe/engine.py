@@ -6,9 +6,8 @@ import json
 import re
 from typing import Any
 
-from cpudeploy.errors import HostError
-from cpudeploy.types.facts import Container, Engine, Image, Mark, Network, Publish
-
+from ..errors import HostError
+from ..types.facts import Container, Engine, Image, Mark, Network, Publish
 from .records import Records
 
 _USERINFO = re.compile(r"//[^/@]*@")
@@ -105,12 +104,12 @@ def read_images(records: Records) -> dict[str, Image]:
     for identity, tags, digests, size, system, arch, variant in _rows(records, "engine-images", 7):
         image = Image(
             id=identity,
-            references=tuple(tags or ()),
+            references=(*(tags or ()), *(digests or ())),
             size=size or 0,
             platform="/".join(part for part in (system, arch, variant) if part),
         )
-        for digest in digests or ():
-            found[digest] = image
+        for reference in digests or ():
+            found[reference.rpartition("@")[2]] = image
     return found
 
 
@@ -148,12 +147,12 @@ def _complaint(records: Records, info: dict[str, Any]) -> str:
     return records.text("engine-info-stderr").strip() or "the engine does not answer"
 
 
-def _insecure(registries: dict[str, Any]) -> tuple[str, ...]:
+def _insecure(registries: dict[str, Any]) -> dict[str, bool]:
     networks = registries.get("InsecureRegistryCIDRs") or []
     names = [
         name for name, entry in (registries.get("IndexConfigs") or {}).items() if not entry.get("Secure")
     ]
-    return tuple(sorted({*networks, *names}))
+    return dict.fromkeys(sorted({*networks, *names}), True)
 
 
 def _mark(

@@ -7,9 +7,8 @@ import json
 import re
 from typing import Any
 
-from cpudeploy.types.base import Unknown
-from cpudeploy.types.facts import Blob, Disk, File, Weights
-
+from ..types.base import Unknown
+from ..types.facts import Blob, Disk, File, Weights
 from .records import Record, Records
 
 _DISK = re.compile(r"\s(\d+)\s+\d+\s+(-?\d+)\s+\S+\s+(/.*)$")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from cpudeploy.types.base import Unknown
-from cpudeploy.types.facts import Core, Cpu, Memory, Node, Os
-
+from ..types.base import Unknown
+from ..types.facts import Core, Cpu, Memory, Node, Os
 from .records import Records
 
 _ARCHES = {

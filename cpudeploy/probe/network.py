@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 
-from cpudeploy.types.base import Unknown
-from cpudeploy.types.facts import Listening
-
+from ..types.base import Unknown
+from ..types.facts import Listening
 from .records import Records
 
 _BIG_ENDIAN = {"s390x", "s390", "ppc64", "ppc", "mips", "mips64", "sparc64"}

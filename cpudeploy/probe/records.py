@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cpudeploy.errors import HostError
-from cpudeploy.types.base import Unknown
+from ..errors import HostError
+from ..types.base import Unknown
 
 
 @dataclass(frozen=True)

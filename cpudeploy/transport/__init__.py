@@ -5,9 +5,8 @@ Never prompts, never keeps a secret, never accepts an unknown host key unasked.
 
 from __future__ import annotations
 
-from cpudeploy.secrets import Secrets
-from cpudeploy.types.deployment import Host
-
+from ..secrets import Secrets
+from ..types.deployment import Host
 from .base import ByteStream, Completed, Connection
 
 __all__ = ["ByteStream", "Completed", "Connection", "connect"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from cpudeploy.types.deployment import Host
+from ..types.deployment import Host
 
 Root = Literal["root", "sudo", "sudo-password", "none"]
 """How root is had: logged in as root, sudo without and with a password, or not at all."""

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpudeploy.errors import ConnectError
-
+from ..errors import ConnectError
 from .settings import Settings
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 import fabric
 import paramiko
 
-from cpudeploy.errors import ConnectError, ConnectionLost, OperationFailed
-from cpudeploy.secrets import Secret, Secrets
-from cpudeploy.types.deployment import Host
-
+from ..errors import ConnectError, ConnectionLost, OperationFailed
+from ..secrets import Secret, Secrets
+from ..types.deployment import Host
 from .base import ByteStream, Completed, OnLine, Root
 from .channels import ChannelWire
 from .shell import piped, supervised

@@ -10,8 +10,7 @@ import signal
 import socket
 import subprocess
 
-from cpudeploy.errors import OperationFailed
-
+from ..errors import OperationFailed
 from .base import ByteStream
 from .hosts import START_S, Scripts
 from .wire import Deadline, Wire, WireStream

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpudeploy.errors import ConnectError
-from cpudeploy.types.deployment import Ssh
+from ..errors import ConnectError
+from ..types.deployment import Ssh
 
 CONNECT_TIMEOUT_S = 10
 _MOST_JUMPS = 8

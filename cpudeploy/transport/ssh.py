@@ -18,9 +18,8 @@ from typing import Any
 import fabric
 import paramiko
 
-from cpudeploy.errors import ConnectError
-from cpudeploy.types.deployment import Host
-
+from ..errors import ConnectError
+from ..types.deployment import Host
 from .hostkeys import check, known
 from .login import Keys
 from .settings import Settings

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cpudeploy.errors import ConnectError, ConnectionLost, CpudeployError, OperationFailed, SudoError
-from cpudeploy.secrets import Secret
-
+from ..errors import ConnectError, ConnectionLost, CpudeployError, OperationFailed, SudoError
+from ..secrets import Secret
 from .base import Completed, OnLine, Root
 from .shell import Dialogue
 from .wire import Deadline, Wire, WireStream, last_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from cpudeploy.errors import ConnectionLost, OperationFailed
+from ..errors import ConnectionLost, OperationFailed
 
 STDERR_KEPT = 8192
 

@@ -9,6 +9,8 @@ class MemoryNeed(Struct, frozen=True, kw_only=True):
     """Predicted peak of one instance, in bytes, by part."""
 
     weights: int
+    repack: int
+    """Weights the engine keeps a second time, rearranged for the CPU."""
     kv: int
     state: int
     compute: int
@@ -18,14 +20,15 @@ class MemoryNeed(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        return self.weights + self.kv + self.state + self.compute + self.engine + self.cache
+        return self.weights + self.repack + self.kv + self.state + self.compute + self.engine + self.cache
 
 
 class Allocation(Struct, frozen=True, kw_only=True):
     """One instance's share of a host.
 
     cpuset: kernel cpu list (`0-3,8`). threads: for decoding. threads_batch: for prompt batches.
-    context: tokens a request; parallel: requests at a time. memory: the container's limit in bytes.
+    context: tokens a request; parallel: requests at a time; context_total: tokens of all slots as the
+    engine rounds them. memory: the container's limit in bytes.
     kept: taken over from the running instance. reasons: field → one clause for people.
     """
 
@@ -37,6 +40,7 @@ class Allocation(Struct, frozen=True, kw_only=True):
     threads_batch: int
     context: int
     parallel: int
+    context_total: int
     memory: int
     need: MemoryNeed
     kept: bool = False

@@ -17,8 +17,11 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base of every type of ours: immutable, compared by value, strict when read from JSON."""
 
 
-class Unknown(Struct, frozen=True, kw_only=True):
-    """A value that could not be read, and why. Never replaced by a guess."""
+class Unknown(Struct, frozen=True, kw_only=True, tag="unknown", tag_field="kind"):
+    """A value that could not be read, and why. Never replaced by a guess.
+
+    In JSON it carries `"kind": "unknown"`, so that it can be told from the struct it stands for.
+    """
 
     unknown: str
 

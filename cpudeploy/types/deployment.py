@@ -126,7 +126,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     """One model on one host, all precedence applied.
 
     context: tokens one request may use, None: min(8192, what the model was trained for).
-    parallel: requests at a time. cpus: `auto`, a count of physical cores, a cpu list, `numa:N`, `shared`.
+    parallel: requests at a time. cpus: `auto`, `cores:N` (physical cores), a cpu list, `numa:N`, `shared`.
     memory: bytes of the container's limit, None: what sizing works out. listen: address as written.
     """
 

@@ -45,7 +45,7 @@ class Cpu(Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] | Unknown
     online: int | Unknown
     cores: tuple[Core, ...] | Unknown
-    quota: float | None | Unknown
+    quota: float | Unknown | None
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -61,12 +61,12 @@ class Memory(Struct, frozen=True, kw_only=True):
     total: int | Unknown
     available: int | Unknown
     machine: int | Unknown
-    limit: int | None | Unknown
+    limit: int | Unknown | None
     swap: int | Unknown
     nodes: tuple[Node, ...] | Unknown
 
 
-class Disk(Struct, frozen=True, kw_only=True):
+class Disk(Struct, frozen=True, kw_only=True, tag="disk", tag_field="kind"):
     """The file system that holds (or would hold) a folder."""
 
     mount: str
@@ -74,7 +74,7 @@ class Disk(Struct, frozen=True, kw_only=True):
     free: int
 
 
-class File(Struct, frozen=True, kw_only=True):
+class File(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"):
     """A file asked for. `text` only where the question wanted its content (≤ 1 MiB)."""
 
     size: int
@@ -146,7 +146,7 @@ class Network(Struct, frozen=True, kw_only=True):
 
 
 class Image(Struct, frozen=True, kw_only=True):
-    """An image the engine holds. `id` is the engine's own; `references` its tags."""
+    """An image the engine holds. `id` is the engine's own; `references` its tags and `repository@digest`s."""
 
     id: str
     references: tuple[str, ...]
@@ -158,8 +158,8 @@ class Engine(Struct, frozen=True, kw_only=True):
     """The container engine as found.
 
     `state`: absent, stopped (installed, not answering), running, or foreign (podman's shim, snap:
-    `detail` says which). `insecure` are registries it may speak plain HTTP to. `daemon_json` is the
-    file's text, None without a file.
+    `detail` says which). `insecure`: registry (or CIDR) it may speak plain HTTP to → true.
+    `daemon_json` is the file's text, None without a file.
     """
 
     state: Literal["absent", "stopped", "running", "foreign"]
@@ -169,7 +169,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     root: str = ""
     storage: str = ""
     cgroup: str = ""
-    insecure: tuple[str, ...] = ()
+    insecure: dict[str, bool] = {}
     live_restore: bool = False
     daemon_json: str | None = None
 
@@ -216,12 +216,12 @@ class Facts(Struct, frozen=True, kw_only=True):
     containers: dict[str, Container] = {}
     networks: dict[str, Network] = {}
     images: dict[str, Image] = {}
-    """By `repository@digest`; an image with several digests stands under each."""
+    """By manifest digest (`sha256:…`), whichever repository it came from; under each where it has several."""
     weights: Weights = Weights()
     disks: dict[str, Disk | Unknown] = {}
     packages: dict[str, str | None] = {}
     """Asked package → candidate or installed version: `installed:X`, `candidate:X`, None: not known."""
-    files: dict[str, File | None | Unknown] = {}
+    files: dict[str, File | Unknown | None] = {}
     releases: dict[str, Any] = {}
     """Deployment → release id → the release document (`types.release.Release` as data)."""
     host_record: dict[str, Any] = {}

@@ -8,7 +8,7 @@ Every operation is safe to repeat: done already is done. Secrets appear as refer
 from __future__ import annotations
 
 from .base import SecretRef, Struct
-from .release import ContainerSpec, Gate, Instance
+from .release import ContainerSpec, Diagnosis, Gate, Instance
 from .resolved import Place, WeightFile
 
 
@@ -23,10 +23,12 @@ class PullImage(Struct, frozen=True, kw_only=True, tag="pull", tag_field="call")
 class CreateContainer(Struct, frozen=True, kw_only=True, tag="create", tag_field="call"):
     """Create (not start) on the first of the spec's networks, then connect the others; inspect must agree.
 
-    The restart policy is `no` until the gate has passed.
+    The restart policy is `no` until the gate has passed. `references` are the names the image may have
+    been pulled under; the first that the engine holds is used.
     """
 
     container: str
+    references: tuple[str, ...]
     spec: ContainerSpec
     labels: dict[str, str]
 
@@ -50,7 +52,12 @@ class RenameContainer(Struct, frozen=True, kw_only=True, tag="rename", tag_field
 
 
 class RemoveContainer(Struct, frozen=True, kw_only=True, tag="remove", tag_field="call"):
+    """Stop and remove; absent is done. With `release`, only a container of that release: another one
+    of the name is left alone and that is done too, so a revert can't remove what it should bring back.
+    """
+
     container: str
+    release: str = ""
 
 
 class RestartPolicy(Struct, frozen=True, kw_only=True, tag="restart_policy", tag_field="call"):
@@ -122,7 +129,7 @@ class Script(Struct, frozen=True, kw_only=True, tag="script", tag_field="op"):
 
 
 class Put(Struct, frozen=True, kw_only=True, tag="put", tag_field="op"):
-    """A small file (≤ 1 MiB), written aside and moved into place. `content` is text or a secret's reference."""
+    """A small file (≤ 1 MiB), written aside and moved into place. `content`: text or a secret."""
 
     id: str
     deadline_s: int
@@ -171,7 +178,7 @@ class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="op"):
     port: int
     gate: Gate
     api_key: SecretRef | None = None
-    weights_bytes: int = 0
+    diagnose: tuple[Diagnosis, ...] = ()
 
 
 class GuardArm(Struct, frozen=True, kw_only=True, tag="guard_arm", tag_field="op"):

@@ -44,6 +44,7 @@ class Change(Struct, frozen=True, kw_only=True):
     replaces. action: `create` +, `update` ~, `remove` -, `gate` (only prove what already runs).
     `revert` operations undo within a failed apply; None: can't be undone, and the plan says so.
     `why` is one clause; `summary` the facts worth a line; `gap_s` seconds without service (None: no gap).
+    `restarts_foreign`: containers that are not ours and restart because of it.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Change(Struct, frozen=True, kw_only=True):
     operations: tuple[Operation, ...]
     revert: tuple[Operation, ...] | None = None
     gap_s: int | None = None
+    restarts_foreign: int = 0
 
 
 class HostPlan(Struct, frozen=True, kw_only=True):

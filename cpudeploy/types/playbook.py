@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .base import Struct
-from .release import Check
+from .release import Check, Diagnosis
 
 
 class Argument(Struct, frozen=True, kw_only=True):
@@ -55,16 +55,6 @@ class HealthTemplate(Struct, frozen=True, kw_only=True):
     load_bytes_per_s: int = 100_000_000
     ready: tuple[Check, ...]
     tasks: dict[str, tuple[Check, ...]]
-
-
-class Diagnosis(Struct, frozen=True, kw_only=True):
-    """A known failure: matched by exit code and/or log pattern (Python regex), told as cause and do."""
-
-    exit_code: int | None = None
-    oom: bool | None = None
-    log: str | None = None
-    cause: str
-    do: str
 
 
 class Playbook(Struct, frozen=True, kw_only=True):

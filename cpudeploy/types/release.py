@@ -33,6 +33,9 @@ class SecretFile(Struct, frozen=True, kw_only=True):
 class ContainerSpec(Struct, frozen=True, kw_only=True):
     """A container, engine-neutral and complete. Sizes in bytes; swap always equals memory (none extra).
 
+    `image` is identity, not address: the original repository with the digest (`ghcr.io/x/y@sha256:…`),
+    whichever place it was pulled from.
+
     `user` empty: the image's. `healthcheck`: `none` disables the image's own.
     """
 
@@ -85,10 +88,22 @@ class Gate(Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...]
 
 
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """A known failure: matched by exit code and/or log pattern (Python regex), told as cause and do."""
+
+    exit_code: int | None = None
+    oom: bool | None = None
+    log: str | None = None
+    cause: str
+    do: str
+
+
 class Instance(Struct, frozen=True, kw_only=True):
     """The full normalised spec of one running model: what people asked for, and what it became.
 
-    The first fields are the ones a diff speaks of; `container` is what the engine is told.
+    The first fields are the ones a diff speaks of; `container` is what the engine is told. `cpus` and
+    `memory_asked` are the wishes the allocation was made from, so that it can be kept. `gate` is how it
+    was proven; a changed gate alone never replaces a container.
     """
 
     model: str
@@ -104,9 +119,13 @@ class Instance(Struct, frozen=True, kw_only=True):
     threads_batch: int
     served_name: str
     task: str
+    cpus: str = "auto"
+    memory_asked: int | None = None
     container: ContainerSpec
     gate: Gate
     api_key: SecretRef | None = None
+    image_reference: str = ""
+    """The image as the manifest asked for it, normalised, with its tag."""
 
 
 class Release(Struct, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ def test_an_engine_and_what_it_holds(name: str, version: str, api: str, package:
     engine = found.engine
     assert (engine.state, engine.version, engine.api_version) == ("running", version, api)
     assert (engine.root, engine.storage, engine.live_restore) == ("/var/lib/docker", "overlay2", False)
-    assert engine.insecure == ("127.0.0.0/8",)
+    assert engine.insecure == {"127.0.0.0/8": True}
     assert found.packages["docker.io"] == package
     assert found.packages["nginx"] is not None and found.packages["nginx"].startswith("candidate:")
 
@@ -85,9 +85,9 @@ def test_an_engine_and_what_it_holds(name: str, version: str, api: str, package:
     assert isinstance(found.networks["bridge"], Network)
 
     assert len(found.images) == 1
-    reference, image = next(iter(found.images.items()))
-    assert reference.partition("@")[0] == "10.77.7.2:5000/ggml-org/llama.cpp"
-    assert image.references == ("10.77.7.2:5000/ggml-org/llama.cpp:server-b11434",)
+    digest, image = next(iter(found.images.items()))
+    repository = "10.77.7.2:5000/ggml-org/llama.cpp"
+    assert image.references == (f"{repository}:server-b11434", f"{repository}@{digest}")
     assert image.platform == "linux/amd64"
 
 

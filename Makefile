@@ -1,0 +1,42 @@
+# Two commands matter: `make demo` shows the main job on real hosts of a lab on this machine, `make test`
+# runs everything. Both set up what they need on a Debian-like machine with Python (as root: the lab
+# installs packages and starts a container engine of its own).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo demo-down test lint unit lab-test lock clean
+
+demo: $(READY)
+	@$(BIN)/python -m tests.lab.demo
+
+demo-down: $(READY)
+	@$(BIN)/python -m tests.lab down
+
+test: lint unit lab-test
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/pytest -m "not lab" -n 2
+
+lab-test: $(READY)
+	$(BIN)/pytest -m lab
+
+lock: $(READY)
+	$(BIN)/uv lock
+
+$(READY): pyproject.toml uv.lock
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { apt-get update -q && apt-get install -q -y python3-venv; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q uv
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync -q --locked --inexact --python $(BIN)/python
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

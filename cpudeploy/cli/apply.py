@@ -1,0 +1,40 @@
+"""`cpudeploy apply`: plan, then make it so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import (
+    format_option,
+    inventory_argument,
+    limit_option,
+    playbooks_option,
+    sudo_option,
+    verbose_option,
+)
+
+
+@click.command("apply")
+@inventory_argument
+@limit_option
+@playbooks_option
+@sudo_option
+@verbose_option
+@format_option("text", "json")
+def command(
+    inventory: Path,
+    limit: tuple[str, ...],
+    playbooks: tuple[Path, ...],
+    ask_sudo_pass: bool,
+    verbose: bool,
+    output: str,
+) -> int:
+    """Bring the hosts to what the manifest says; done only when each model has answered."""
+    from .carrying_out import carry_out
+    from .deciding import decide
+    from .site import site
+
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        return carry_out(found, decide(found, inventory), json=output == "json", verbose=verbose)

@@ -1,0 +1,65 @@
+"""From a reached site to a plan: resolve, size, plan. Shared by `plan` and `apply`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from ..plan import make_plan
+from ..resolve import resolve
+from ..sizing import allocate
+from ..types.plan import Plan
+from .site import Site
+
+
+def decide(site: Site, inventory: Path) -> Plan:
+    """The plan for the hosts that answered. Raises whatever stands in the way of one."""
+    manifest = site.manifest
+    resolved = resolve(
+        site.deployment, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve"
+    )
+    allocations = allocate(site.deployment, site.facts, resolved, manifest.playbooks)
+    return make_plan(
+        site.deployment,
+        manifest.playbooks,
+        site.facts,
+        site.unreachable,
+        resolved,
+        allocations,
+        origin=origin_of(inventory),
+    )
+
+
+def cache_folder() -> Path:
+    """Where immutable look-ups are kept between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "cpudeploy"
+
+
+def origin_of(inventory: Path) -> str:
+    """Where a manifest comes from: git remote and path, or user@machine:path."""
+    folder = inventory.resolve().parent
+    remote = _git(folder, "config", "--get", "remote.origin.url")
+    inside = _git(folder, "rev-parse", "--show-prefix")
+    if remote and inside is not None:
+        return f"{_without_login(remote)} {inside}{inventory.name}"
+    return f"{getpass.getuser()}@{socket.gethostname()}:{inventory.resolve()}"
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _without_login(remote: str) -> str:
+    """A remote's address without user and password."""
+    scheme, separator, rest = remote.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if separator else remote

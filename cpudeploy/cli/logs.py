@@ -1,0 +1,51 @@
+"""`cpudeploy logs`: what a model's server prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import inventory_option, limit_option, playbooks_option, sudo_option
+
+
+@click.command("logs")
+@click.argument("model")
+@inventory_option
+@limit_option
+@playbooks_option
+@sudo_option
+@click.option("-n", "--tail", default=100, show_default=True, type=click.IntRange(0, 100_000), help="Lines.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until interrupted (one host).")
+def command(
+    model: str,
+    inventory: Path,
+    limit: tuple[str, ...],
+    playbooks: tuple[Path, ...],
+    ask_sudo_pass: bool,
+    tail: int,
+    follow: bool,
+) -> int:
+    """Show the last log lines of MODEL on each of its hosts."""
+    from ..errors import OK, UNREACHABLE, UsageError
+    from ..execute import EngineClient
+    from .running import instances_of
+    from .site import site
+    from .terminal import stderr, stdout
+
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        instances = instances_of(found, model)
+        if follow and len(instances) != 1:
+            raise UsageError(
+                "--follow takes one host", do=f"add --limit {instances[0].host}" if instances else ""
+            )
+        console = stdout()
+        for instance in instances:
+            connection = found.connections[instance.host]
+            with EngineClient(connection.dial_engine) as engine:
+                for line in engine.logs(instance.container, tail=tail, follow=follow):
+                    text = found.secrets.redact(line)
+                    console.write(f"{instance.host}  {text}" if len(instances) > 1 else text)
+        for name, why in found.unreachable.items():
+            stderr().write(f"{name}: {why}")
+        return UNREACHABLE if found.unreachable else OK

@@ -1,0 +1,46 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_INVENTORY = "inventory.yaml"
+
+inventory_argument = click.argument(
+    "inventory", default=DEFAULT_INVENTORY, type=click.Path(path_type=Path, dir_okay=True)
+)
+inventory_option = click.option(
+    "-i",
+    "--inventory",
+    default=DEFAULT_INVENTORY,
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The manifest.",
+)
+limit_option = click.option("--limit", multiple=True, metavar="HOST", help="Only this host (repeatable).")
+sudo_option = click.option("--ask-sudo-pass", is_flag=True, help="Ask for sudo's password on the terminal.")
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show every field and id.")
+playbooks_option = click.option(
+    "--playbooks",
+    multiple=True,
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="A folder of your own playbooks, looked at first (repeatable).",
+)
+
+
+def format_option(*formats: str) -> Callable[[F], F]:
+    """`--format`, the first of `formats` being the default."""
+    return click.option(
+        "--format",
+        "output",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="How to print the result.",
+    )

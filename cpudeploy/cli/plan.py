@@ -1,0 +1,60 @@
+"""`cpudeploy plan`: what apply would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import CHANGES, OK, UNREACHABLE
+from .options import (
+    format_option,
+    inventory_argument,
+    limit_option,
+    playbooks_option,
+    sudo_option,
+    verbose_option,
+)
+
+
+@click.command("plan")
+@inventory_argument
+@limit_option
+@playbooks_option
+@sudo_option
+@verbose_option
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
+@format_option("text", "json", "markdown")
+def command(
+    inventory: Path,
+    limit: tuple[str, ...],
+    playbooks: tuple[Path, ...],
+    ask_sudo_pass: bool,
+    verbose: bool,
+    detailed_exitcode: bool,
+    output: str,
+) -> int:
+    """Show what apply would change, and why. Changes nothing."""
+    from ..report.json_text import json_document
+    from ..report.plan_markdown import render_plan_markdown
+    from ..report.plan_text import render_plan
+    from .deciding import decide
+    from .site import site
+    from .terminal import stdout
+
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        plan = decide(found, inventory)
+        console = stdout()
+        if output == "json":
+            console.write(json_document(plan))
+        elif output == "markdown":
+            console.write(render_plan_markdown(plan))
+        else:
+            console.write(
+                render_plan(
+                    plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=found.facts_s
+                )
+            )
+        if found.unreachable:
+            return UNREACHABLE
+        return CHANGES if detailed_exitcode and not plan.empty else OK

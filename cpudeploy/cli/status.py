@@ -1,0 +1,40 @@
+"""`cpudeploy status`: what serves where, by the hosts' own facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import ERROR, OK, UNREACHABLE
+from .options import format_option, inventory_argument, limit_option, playbooks_option, sudo_option
+
+
+@click.command("status")
+@inventory_argument
+@limit_option
+@playbooks_option
+@sudo_option
+@format_option("text", "json")
+def command(
+    inventory: Path, limit: tuple[str, ...], playbooks: tuple[Path, ...], ask_sudo_pass: bool, output: str
+) -> int:
+    """Show every model's state. Exits 1 when one of them does not serve."""
+    from ..plan.status import status_rows
+    from ..report.json_text import json_document
+    from ..report.status_text import render_status
+    from .site import site
+    from .terminal import stderr, stdout
+
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        rows = status_rows(found.deployment, found.facts)
+        console = stdout()
+        if output == "json":
+            console.write(json_document(rows))
+        else:
+            console.write(render_status(rows, colour=console.colour, width=console.width))
+        for name, why in found.unreachable.items():
+            stderr().write(f"{name}: {why}")
+        if found.unreachable:
+            return UNREACHABLE
+        return OK if all(row.state == "serving" for row in rows) else ERROR

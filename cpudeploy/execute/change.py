@@ -1,0 +1,187 @@
+"""One change on one host: fingerprints, operations in order, on failure the revert. Knows no drivers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from ..errors import ConnectError, CpudeployError, Locked, StalePlan
+from ..plan.fingerprint import matches
+from ..types import operation as op
+from ..types.base import to_json
+from ..types.event import ChangeFinished, ChangeStarted, Event, Note, OperationStarted, Progress
+from ..types.facts import Facts
+from ..types.outcome import ChangeOutcome, ChangeStatus, Failure
+from ..types.plan import Change
+from .describe import describe
+from .failure import failure_of
+from .interrupt import Interrupt, Interrupted
+
+Tell = Callable[[Event], None]
+
+
+class Target(Protocol):
+    """A host that operations happen to; real or simulated. Errors are CpudeployErrors."""
+
+    def facts(self) -> Facts: ...
+
+    def perform(self, operation: op.Operation, tell: Tell) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What became of a change; `fatal`: why nothing more can be done on this host."""
+
+    outcome: ChangeOutcome
+    fatal: CpudeployError | None = None
+
+
+def document(facts: Facts) -> Any:
+    """Facts in the JSON form that fingerprints speak of."""
+    return msgspec.json.decode(to_json(facts))
+
+
+def check_fresh(change: Change, facts: Any, *, quantities: bool) -> bool:
+    """True: still to do. False: done already. Raises StalePlan when the host is neither before nor after.
+
+    Without `quantities` only identity counts: memory or disk may yet be freed by an earlier change.
+    An empty `after` says nothing, so such a change is always done.
+    """
+    after = change.after
+    if (after.equals or after.at_least) and not matches(after, facts):
+        return False
+    before = change.before if quantities else msgspec.structs.replace(change.before, at_least={})
+    wrong = matches(before, facts)
+    if wrong:
+        raise StalePlan(
+            f"{change.subject}: {'; '.join(str(mismatch) for mismatch in wrong)}",
+            do="the host changed since the plan was made: plan again",
+        )
+    return True
+
+
+def finished(host: str, change: Change, status: ChangeStatus, since: float, tell: Tell) -> ChangeOutcome:
+    """An outcome without a failure, told."""
+    return _end(host, change, status, since, tell, None)
+
+
+def carry_out(
+    change: Change, facts: Any, target: Target, host: str, tell: Tell, interrupt: Interrupt
+) -> Carried:
+    """Do what is still to do of `change`. `facts`: the host's document just before."""
+    since = time.monotonic()
+    try:
+        if not check_fresh(change, facts, quantities=True):
+            return Carried(finished(host, change, "already", since, tell))
+    except StalePlan as stale:
+        return Carried(_end(host, change, "failed", since, tell, failure_of(stale)), stale)
+    tell(ChangeStarted(host=host, change=change.id, subject=change.subject))
+    try:
+        for operation in change.operations:
+            if interrupt.asked:
+                raise Interrupted("interrupted")
+            _perform(operation, change, target, host, tell, interrupt)
+    except Exception as error:
+        return _fail(change, error, target, host, since, tell)
+    return Carried(finished(host, change, "done", since, tell))
+
+
+def _perform(
+    operation: op.Operation, change: Change, target: Target, host: str, tell: Tell, interrupt: Interrupt
+) -> None:
+    """One operation. Those that only fetch or watch end at their next sign of life when asked to stop."""
+    tell(_started(host, change, operation, describe(operation)))
+
+    relayed = _relay(host, change, tell)
+
+    def told(event: Event) -> None:
+        relayed(event)
+        if interrupt.asked and isinstance(event, Progress) and _may_be_cut(operation):
+            raise Interrupted("interrupted")
+
+    target.perform(operation, told)
+
+
+def _fail(change: Change, error: Exception, target: Target, host: str, since: float, tell: Tell) -> Carried:
+    failure = failure_of(error)
+    if isinstance(error, ConnectError | Locked):
+        # Nothing can be undone through a connection that is gone or a lease that is another's.
+        return Carried(_end(host, change, "failed", since, tell, failure), error)
+    reverted = _revert(change, target, host, tell)
+    if reverted:
+        failure = msgspec.structs.replace(failure, serving=_serving(change))
+    outcome = _end(host, change, "reverted" if reverted else "failed", since, tell, failure)
+    return Carried(outcome, error if isinstance(error, Interrupted | StalePlan) else None)
+
+
+def _revert(change: Change, target: Target, host: str, tell: Tell) -> bool:
+    """Undo as far as it goes; True when there was something to undo and all of it worked."""
+    if not change.revert:
+        return False
+    worked = True
+    for operation in change.revert:
+        tell(_started(host, change, operation, f"revert: {describe(operation)}"))
+        try:
+            target.perform(operation, _relay(host, change, tell))
+        except Exception as error:
+            worked = False
+            text = f"could not revert ({describe(operation)}): {failure_of(error).what}"
+            tell(Note(host=host, change=change.id, text=text, level="warning"))
+            if isinstance(error, ConnectError | Locked):
+                break
+    return worked
+
+
+def _serving(change: Change) -> str:
+    """What answers after a revert; proven only where the revert itself waited for it."""
+    if change.phase != "replace" or change.action != "update":
+        return ""
+    proven = any(isinstance(operation, op.Wait) for operation in change.revert or ())
+    return "the old version serves again" if proven else "the old version was started again"
+
+
+def _may_be_cut(operation: op.Operation) -> bool:
+    """Cut short these leave nothing half-done: a fetch resumes, a pull is atomic, the others only look."""
+    if isinstance(operation, op.Engine):
+        return isinstance(operation.request, op.PullImage)
+    return isinstance(operation, op.Fetch | op.Wait | op.Http)
+
+
+def _relay(host: str, change: Change, tell: Tell) -> Tell:
+    """A driver knows neither its host's name nor the change it works for: filled in here."""
+
+    def told(event: Event) -> None:
+        if isinstance(event, Progress | Note):
+            event = msgspec.structs.replace(event, host=host, change=change.id)
+        tell(event)
+
+    return told
+
+
+def _started(host: str, change: Change, operation: op.Operation, text: str) -> OperationStarted:
+    return OperationStarted(host=host, change=change.id, operation=operation.id, text=text)
+
+
+def _end(
+    host: str, change: Change, status: ChangeStatus, since: float, tell: Tell, failure: Failure | None
+) -> ChangeOutcome:
+    seconds = time.monotonic() - since
+    tell(
+        ChangeFinished(
+            host=host,
+            change=change.id,
+            subject=change.subject,
+            status=status,
+            seconds=seconds,
+            text=failure.what if failure else "",
+        )
+    )
+    return ChangeOutcome(
+        change=change.id, subject=change.subject, status=status, seconds=seconds, failure=failure
+    )

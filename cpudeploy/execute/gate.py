@@ -1,0 +1,147 @@
+"""The health gate: a started container in, nothing out when it serves, else ModelNotServing.
+
+Stable first, then every check in order. An exit ends it at once; the deadline ends what hangs.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..types.operation import Wait
+from ..types.outcome import Failure
+from ..types.release import Check
+from .ask import Asker, Dial, Unreachable
+from .check import differs
+from .engine import EngineClient
+from .failure import ModelNotServing, diagnose
+
+_SHOWN_LINES = 15
+_READ_LINES = 300
+_POLL_S = (0.3, 0.45, 0.7, 1.0)
+_GET_S = 10.0
+_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 (an address to recognise, not to bind)
+
+
+class HealthGate:
+    """One wait. `alive(line)` is told the last log line while it lasts; logs pass through `redact`."""
+
+    def __init__(
+        self,
+        engine: EngineClient,
+        dial: Dial,
+        operation: Wait,
+        key: str | None,
+        alive: Callable[[str], None],
+        redact: Callable[[str], str],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._engine = engine
+        self._dial = dial
+        self._wait = operation
+        self._key = key
+        self._alive = alive
+        self._redact = redact
+        self._sleep = sleep
+        self._begun = time.monotonic()
+        self._deadline = self._begun + operation.gate.deadline_s
+        self._restarts: int | None = None
+        self._last_line = ""
+        self._polls = 0
+
+    def pass_or_raise(self) -> None:
+        """Return when the model serves; raise ModelNotServing with everything seen when it doesn't."""
+        gate = self._wait.gate
+        inspected = self._running()
+        while time.monotonic() - self._begun < gate.stable_s:
+            self._pause(f"not stable for {gate.stable_s} s")
+            inspected = self._running()
+        container, address = self._wait.container, _address(inspected, self._wait)
+        asker = Asker(self._engine, self._dial, container, address, gate.port, self._key)
+        try:
+            for check in gate.checks:
+                self._until(check, asker)
+        finally:
+            asker.close()
+        self._running()
+
+    def _until(self, check: Check, asker: Asker) -> None:
+        self._polls = 0
+        while True:
+            left = max(1.0, self._deadline - time.monotonic())
+            # A completion takes as long as the host needs; anything else answers soon or not at all.
+            timeout = left if check.method == "POST" else min(_GET_S, left)
+            try:
+                answer = asker.ask(check, timeout)
+                wrong = differs(check, answer.status, answer.body)
+            except Unreachable as error:
+                wrong = str(error)
+            if not wrong:
+                return
+            self._running()
+            self._pause(f"check {check.name} ({check.method} {check.path}): {wrong}")
+
+    def _running(self) -> dict[str, Any]:
+        """Inspect; raises when the container is not up, or was restarted since the gate began."""
+        name = self._wait.container
+        found = self._engine.container(name)
+        if found is None:
+            raise ModelNotServing(Failure(what=f"{name} is gone"))
+        state, restarts = found["State"], int(found.get("RestartCount") or 0)
+        if self._restarts is None:
+            self._restarts = restarts
+        if state["Running"] and not state.get("Restarting") and restarts == self._restarts:
+            return found
+        code = int(state["ExitCode"])
+        after = f"{time.monotonic() - self._begun:.0f} s after start"
+        what = f"{name} {_stopped(code)} {after}"
+        if restarts != self._restarts:
+            what = f"{name} was restarted by the engine {after}, it does not stay up"
+        raise ModelNotServing(self._failure(what, code, bool(state.get("OOMKilled")), restarts))
+
+    def _pause(self, missing: str) -> None:
+        """Wait for the next look, showing life; raises at the deadline, saying what is `missing`."""
+        if time.monotonic() >= self._deadline:
+            what = f"{self._wait.container} does not serve after {self._wait.gate.deadline_s} s: {missing}"
+            raise ModelNotServing(self._failure(self._redact(what), None, False, self._restarts or 0))
+        for line in self._engine.logs(self._wait.container, tail=1):
+            # Told also when it is the same: that we still wait is news, and the caller may want to stop.
+            self._last_line = self._redact(line)
+        self._alive(self._last_line)
+        self._sleep(_POLL_S[min(self._polls, len(_POLL_S) - 1)])
+        self._polls += 1
+
+    def _failure(self, what: str, exit_code: int | None, oom: bool, restarts: int) -> Failure:
+        lines = self._engine.logs(self._wait.container, tail=_READ_LINES)
+        log = [self._redact(line) for line in lines]
+        cause, do = diagnose(self._wait.diagnose, exit_code, oom, log)
+        return Failure(
+            what=what,
+            cause=cause,
+            do=do,
+            log=tuple(log[-_SHOWN_LINES:]),
+            exit_code=exit_code,
+            oom=oom,
+            restarts=restarts,
+        )
+
+
+def _address(inspected: dict[str, Any], wait: Wait) -> tuple[str, int]:
+    """Where to ask. A container that does not publish (yet) is asked at its own address: behind the
+    published port another one, the old one, would answer for it."""
+    settings = inspected["NetworkSettings"]
+    bindings = (settings.get("Ports") or {}).get(f"{wait.gate.port}/tcp") or ()
+    if any(binding["HostPort"] == str(wait.port) for binding in bindings):
+        return ("127.0.0.1" if wait.address in _EVERYWHERE else wait.address), wait.port
+    own = [network.get("IPAddress") for network in (settings.get("Networks") or {}).values()]
+    return next((address for address in own if address), wait.address), wait.gate.port
+
+
+def _stopped(exit_code: int) -> str:
+    """How it ended, with the signal's name where one ended it."""
+    try:
+        return f"stopped with {signal.Signals(exit_code - 128).name}"
+    except ValueError:
+        return f"stopped with exit code {exit_code}"

@@ -1,0 +1,239 @@
+"""A real host as a `Target`: each operation done through its connection and its engine.
+
+The only place where secret references become values. Nothing it tells or raises carries one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+
+import httpx
+import msgspec
+
+from ..errors import EngineError, NotYet, OperationFailed
+from ..secrets import Secrets
+from ..transport.base import Connection
+from ..transport.http import http_client
+from ..types import operation as op
+from ..types.base import SecretRef
+from ..types.event import Event, Note, Progress
+from ..types.facts import Facts, Question
+from ..types.names import DEPLOYMENT_LABEL, RELEASE_LABEL
+from ..types.plan import Plan
+from ..types.resolved import Place
+from .change import Tell
+from .engine import EngineClient
+from .failure import ScriptFailed
+from .fetch import fetch
+from .gate import HealthGate
+from .pull import pull_image
+from .record import write_record
+
+_LAST_LINES = 15
+
+
+class HostTarget:
+    """One host of one plan. `questions`: what the plan's fingerprints need beside the usual facts.
+
+    The connection is closed with the target.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        plan: Plan,
+        secrets: Secrets,
+        questions: Sequence[Question] = (),
+    ) -> None:
+        self._connection = connection
+        self._deployment = plan.deployment
+        self._registries = {registry.scope: registry for registry in plan.registries}
+        self._secrets = secrets
+        self._questions = tuple(questions)
+        self._engine = EngineClient(connection.dial_engine)
+
+    def facts(self) -> Facts:
+        """The host as it is now."""
+        from ..probe import probe
+
+        return probe(self._connection, self._questions)
+
+    def close(self) -> None:
+        """Close the connection; safe to repeat."""
+        self._engine.close()
+        self._connection.close()
+
+    def perform(self, operation: op.Operation, tell: Tell) -> None:
+        """Do one operation. Events lack host and change: the caller knows those."""
+        tell = self._redacting(tell)
+        match operation:
+            case op.Engine():
+                self._request(operation, tell)
+            case op.Script():
+                self._script(operation, tell)
+            case op.Put(content=content):
+                text = f"{self._value(content)}\n" if isinstance(content, SecretRef) else content
+                self._connection.put(
+                    operation.path,
+                    text.encode(),
+                    mode=operation.mode,
+                    owner=operation.owner,
+                    deadline_s=operation.deadline_s,
+                )
+            case op.Fetch():
+                fetch(
+                    self._connection.run, operation, self._secrets, _bytes(operation.id, tell), _notes(tell)
+                )
+            case op.Http():
+                self._http_check(operation, tell)
+            case op.Wait():
+                self._wait(operation, tell)
+            case op.Record():
+                write_record(self._connection, operation, self._secrets)
+            case op.GuardArm() | op.GuardCommit():
+                raise NotYet("guards on the host are not built yet", do="plan again with this version")
+
+    def _request(self, operation: op.Engine, tell: Tell) -> None:
+        """One request to the engine. Containers and networks that do not carry our mark are left alone."""
+        engine, request = self._engine, operation.request
+        match request:
+            case op.PullImage():
+                pull_image(engine, request, self._login, _bytes(operation.id, tell), _notes(tell))
+            case op.CreateContainer(container=name, spec=spec, references=references, labels=labels):
+                for warning in engine.create(name, spec, references, labels):
+                    tell(Note(host="", change="", text=f"engine: {warning}", level="warning"))
+            case op.StartContainer(container=name):
+                self._require_ours(name)
+                engine.start(name)
+            case op.StopContainer(container=name, grace_s=grace_s):
+                self._require_ours(name)
+                engine.stop(name, grace_s)
+            case op.RenameContainer(container=name, to=to):
+                self._require_ours(name)
+                engine.rename(name, to)
+            case op.RemoveContainer(container=name, release=release):
+                self._require_ours(name)
+                if not release or self._label(name, RELEASE_LABEL) == release:
+                    engine.remove(name)
+            case op.RestartPolicy(container=name, policy=policy):
+                self._require_ours(name)
+                engine.restart_policy(name, policy)
+            case op.CreateNetwork():
+                engine.create_network(
+                    request.network, subnet=request.subnet, internal=request.internal, labels=request.labels
+                )
+            case op.ConnectNetwork(network=network, container=name):
+                self._require_ours(name)
+                engine.connect(network, name)
+            case op.DisconnectNetwork(network=network, container=name):
+                self._require_ours(name)
+                engine.disconnect(network, name)
+            case op.RemoveNetwork(network=network):
+                found = engine.network(network)
+                if (
+                    found is not None
+                    and (found.get("Labels") or {}).get(DEPLOYMENT_LABEL) != self._deployment
+                ):
+                    raise EngineError(f"network {network} is not of this deployment; it is left alone")
+                engine.remove_network(network)
+            case op.RemoveImage(reference=reference):
+                engine.remove_image(reference)
+
+    def _require_ours(self, name: str) -> None:
+        if self._engine.container(name) is not None and self._label(name) != self._deployment:
+            raise EngineError(
+                f"container {name} is not of deployment {self._deployment}; it is left alone",
+                do=f"rename or remove {name} yourself, then plan again",
+            )
+
+    def _label(self, name: str, label: str = DEPLOYMENT_LABEL) -> str | None:
+        found = self._engine.container(name)
+        return None if found is None else (found["Config"].get("Labels") or {}).get(label)
+
+    def _script(self, operation: op.Script, tell: Tell) -> None:
+        if hashlib.sha256(operation.text.encode()).hexdigest() != operation.sha256:
+            raise OperationFailed(
+                f"script {operation.script} in the plan is not what was planned (checksum differs)",
+                do="plan again",
+            )
+        lines: list[str] = []
+
+        def line(text: str) -> None:
+            lines.append(self._secrets.redact(text))
+            tell(Progress(host="", change="", operation=operation.id, text=text))
+
+        done = self._connection.run(
+            operation.text, args=operation.args, deadline_s=operation.deadline_s, on_line=line
+        )
+        if done.rc != 0:
+            errors = self._secrets.redact(done.stderr).splitlines()
+            told = [text for text in (*lines, *errors) if text.strip()]
+            raise ScriptFailed(
+                f"script {operation.script} ended with exit code {done.rc}", log=told[-_LAST_LINES:]
+            )
+
+    def _http_check(self, operation: op.Http, tell: Tell) -> None:
+        """Ask until it answers as wanted or the deadline passes."""
+        deadline = time.monotonic() + operation.deadline_s
+        dial, address = self._connection.dial_tcp, (operation.address, operation.port)
+        with http_client(lambda: dial(*address), timeout_s=10) as http:
+            while True:
+                try:
+                    status = http.get(operation.path).status_code
+                    if status == operation.status:
+                        return
+                    found = f"HTTP {status}"
+                except (httpx.HTTPError, OperationFailed) as error:
+                    found = str(error)
+                if time.monotonic() >= deadline:
+                    place = f"http://{operation.address}:{operation.port}{operation.path}"
+                    raise OperationFailed(f"{place} did not answer {operation.status}: {found}")
+                tell(Progress(host="", change="", operation=operation.id, text=found))
+                time.sleep(0.5)
+
+    def _wait(self, operation: op.Wait, tell: Tell) -> None:
+        key = None if operation.api_key is None else self._value(operation.api_key)
+
+        def alive(line: str) -> None:
+            tell(Progress(host="", change="", operation=operation.id, text=line))
+
+        dial = self._connection.dial_tcp
+        HealthGate(self._engine, dial, operation, key, alive, self._secrets.redact).pass_or_raise()
+
+    def _value(self, ref: SecretRef) -> str:
+        return self._secrets.get(ref).reveal()
+
+    def _login(self, place: Place) -> dict[str, str] | None:
+        registry = self._registries.get(place.login or "")
+        if registry is None or registry.username is None or registry.password is None:
+            return None
+        return {
+            "username": registry.username,
+            "password": self._value(registry.password),
+            "serveraddress": place.registry,
+        }
+
+    def _redacting(self, tell: Tell) -> Tell:
+        def told(event: Event) -> None:
+            if isinstance(event, Progress | Note):
+                event = msgspec.structs.replace(event, text=self._secrets.redact(event.text))
+            tell(event)
+
+        return told
+
+
+def _bytes(operation: str, tell: Tell) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        tell(Progress(host="", change="", operation=operation, done=done, total=total))
+
+    return progress
+
+
+def _notes(tell: Tell) -> Callable[[str], None]:
+    def note(text: str) -> None:
+        tell(Note(host="", change="", text=text, level="warning"))
+
+    return note

@@ -1,0 +1,156 @@
+"""What a schema can't see about placements. In: merged settings, a playbook. Out: problems. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+
+from ..types.deployment import Placement
+from ..types.playbook import Playbook
+from .playbooks import check_text
+from .problems import Problems, show
+from .settings import Settings
+from .templates import CONTEXT_NAMES, allowed_names
+
+_INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,14}")
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  compared with, never listened on
+
+
+def check_listen(settings: Settings, problems: Problems) -> None:
+    """The form of `listen`, and that nobody serves the network without a key by accident."""
+    listen = settings.text("listen")
+    if listen is None:
+        return
+    fault = _listen_fault(listen)
+    if fault is not None:
+        problems.add(settings.place("listen"), f"`listen` is {show(listen)}: {fault[0]}", fault[1])
+    elif not _is_loopback(listen) and settings.missing("api_key"):
+        problems.add(
+            settings.place("listen"),
+            f"listening on {show(listen)} lets others in, and there is no `api_key`",
+            "give api_key: {from_file: …}, or say `api_key: none` aloud",
+        )
+
+
+def _listen_fault(listen: str) -> tuple[str, str] | None:
+    """None for an address, a network, an interface or `host`."""
+    if listen == "localhost":
+        return "that is a name, not an address", "write 127.0.0.1"
+    if listen == "host":
+        return None
+    if "/" in listen:
+        try:
+            ipaddress.ip_network(listen)
+        except ValueError:
+            try:
+                network = ipaddress.ip_network(listen, strict=False)
+            except ValueError:
+                return "no network", "write one such as 10.20.0.0/16"
+            return "an address with a network's length", f"the network is {network}"
+        return None
+    try:
+        ipaddress.ip_address(listen)
+    except ValueError:
+        if not _INTERFACE.fullmatch(listen):
+            return (
+                "neither an address nor an interface",
+                "write 127.0.0.1, host, an address, a CIDR or an interface",
+            )
+    return None
+
+
+def _is_loopback(listen: str) -> bool:
+    if listen == "lo":
+        return True
+    try:
+        return ipaddress.ip_network(listen).is_loopback
+    except ValueError:
+        return False
+
+
+def check_clashes(placed: Sequence[tuple[Placement, Settings]], problems: Problems) -> None:
+    """Two models on one host can't answer on the same address and port."""
+    for index, (later, settings) in enumerate(placed):
+        for earlier, _ in placed[:index]:
+            if (
+                earlier.host == later.host
+                and earlier.port == later.port
+                and _overlap(earlier.listen, later.listen)
+            ):
+                problems.add(
+                    settings.place("port"),
+                    f"models {show(earlier.model)} and {show(later.model)} both listen on "
+                    f"{later.listen}:{later.port} of host {show(later.host)}",
+                    "give one of them another port",
+                )
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one in _WILDCARDS or other in _WILDCARDS
+
+
+def check_texts(settings: Settings, playbook: Playbook | None, problems: Problems) -> None:
+    """Templates in args and env, and args that fight what the playbook renders."""
+    # Without its playbook the parameters are not known; every other name still is.
+    allowed = allowed_names(playbook.params) if playbook is not None else CONTEXT_NAMES
+    args, env = settings.get("args"), settings.get("env")
+    for node in (*((args.items or ()) if args else ()), *((env.entries or {}).values() if env else ())):
+        if isinstance(node.value, str) and (playbook is not None or "param" not in node.value):
+            check_text(node, allowed, problems)
+    if playbook is None or args is None:
+        return
+    for node in args.items or ():
+        conflict = flag_conflict(str(node.value), playbook)
+        if conflict is not None:
+            flag, field = conflict
+            do = f"set `{field}` instead" if field else "remove it"
+            problems.add(node.place, f"{show(flag)} is already set by playbook {show(playbook.name)}", do)
+
+
+def flag_conflict(argument: str, playbook: Playbook) -> tuple[str, str | None] | None:
+    """The flag an argument repeats and the manifest's field for it; None when it repeats none.
+
+    `--flag=value` repeats `--flag`, and `--some_flag` repeats `--some-flag`: engines read them alike.
+    """
+    if playbook.container is None or not argument.startswith("-"):
+        return None
+    given = argument.partition("=")[0]
+    for rendered in playbook.container.arguments:
+        for flag in rendered.flags:
+            if given == flag or (flag.startswith("--") and given.replace("_", "-") == flag.replace("_", "-")):
+                return flag, rendered.field
+    return None
+
+
+def check_playbook_fit(settings: Settings, playbook: Playbook, problems: Problems) -> None:
+    """That the engine can do what is asked: the task, a key, memory that can be worked out."""
+    task = settings.text("task") or "chat"
+    if playbook.health is not None and task not in playbook.health.tasks:
+        served = ", ".join(f"`{name}`" for name in playbook.health.tasks)
+        problems.add(
+            settings.place("task"),
+            f"playbook {show(playbook.name)} has no task {show(task)}",
+            f"it has {served}",
+        )
+    takes_key = playbook.container is not None and playbook.container.api_key_file is not None
+    if settings.secret("api_key") is not None and not takes_key:
+        problems.add(
+            settings.place("api_key"),
+            f"playbook {show(playbook.name)} can't give its engine a key as a file",
+            "listen on 127.0.0.1 and remove `api_key`, or use a playbook with api_key_file",
+        )
+    memory = settings.get("memory")
+    if (
+        playbook.memory is None
+        and not settings.missing("memory")
+        and memory is not None
+        and memory.value == "auto"
+    ):
+        problems.add(settings.place("memory"), "`auto` needs a playbook with a memory model", "give a size")
+    elif playbook.memory is None and settings.missing("memory"):
+        problems.add(
+            settings.node.place,
+            f"playbook {show(playbook.name)} can't work out memory",
+            "give `memory`, such as 8GiB",
+        )

@@ -1,0 +1,100 @@
+"""The hosts of a manifest. In: `defaults` and `hosts`. Out: Host by name, and each host's layers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..types.base import from_data
+from ..types.deployment import Host, Reserve, Ssh, Sudo
+from .document import Node
+from .merge import HOST_KEYS, MODEL_KEYS, merge, only
+from .problems import Problems, show
+from .settings import Settings, given
+
+
+@dataclass(frozen=True)
+class DeclaredHost:
+    """A host's name with everything that bears on it, outermost layer first, its own entry last."""
+
+    name: str
+    node: Node
+    layers: tuple[Node, ...]
+
+    @property
+    def model_layers(self) -> tuple[Node, ...]:
+        """The same layers, only what models inherit."""
+        return tuple(only(layer, MODEL_KEYS) for layer in self.layers)
+
+
+def declared_hosts(root: Node) -> dict[str, DeclaredHost]:
+    """Every host the manifest names, broken ones included: that they exist is known."""
+    defaults = root.get("defaults")
+    outer = () if defaults is None else (defaults,)
+    hosts = root.get("hosts")
+    entries = hosts.entries if hosts is not None and hosts.entries is not None else {}
+    return {name: DeclaredHost(name, node, (*outer, node)) for name, node in entries.items()}
+
+
+def build_hosts(declared: dict[str, DeclaredHost], base: Path, problems: Problems) -> dict[str, Host]:
+    """The sound ones among the declared hosts, in the manifest's order."""
+    hosts = {
+        name: _build_host(host, base, problems) for name, host in declared.items() if not host.node.broken
+    }
+    _check_twins(hosts, declared, problems)
+    return hosts
+
+
+def _build_host(host: DeclaredHost, base: Path, problems: Problems) -> Host:
+    own = Settings(host.node)
+    settings = Settings(merge(only(layer, HOST_KEYS) for layer in host.layers))
+    ssh, sudo, reserve = settings.inner("ssh"), settings.get("sudo"), settings.inner("reserve")
+    connection = own.text("connection") or "ssh"
+    for key in ("port", "user"):
+        if own.get(key) is not None and own.inner("ssh").get(key) is not None:
+            problems.add(
+                own.place(key), f"host {show(host.name)} has `{key}` twice, here and under ssh", "keep one"
+            )
+    if connection == "local":
+        for key in ("address", "port", "user", "ssh"):
+            if own.get(key) is not None:
+                problems.add(
+                    own.place(key), f"`{key}` means nothing with `connection: local`", "remove one of them"
+                )
+    config = ssh.text("config")
+    password = settings.inner("sudo").secret("password")
+    data = given(
+        name=host.name,
+        connection=connection,
+        ssh=Ssh(
+            address=own.text("address") or host.name,
+            port=own.number("port") or ssh.number("port"),
+            user=own.text("user") or ssh.text("user"),
+            config=None if config is None else str(base / Path(config).expanduser()),
+            host_keys="accept-new" if ssh.text("host_keys") == "accept-new" else "strict",
+        ),
+        sudo=Sudo(use="none" if sudo is not None and sudo.value == "none" else "auto", password=password),
+        engine=settings.inner("engine").text("use"),
+        weights_dir=settings.inner("dirs").text("weights"),
+        reserve=Reserve(cpus=reserve.number("cpus"), memory=reserve.size("memory", problems)),
+        labels=settings.text_map("labels"),
+        playbooks=settings.texts("playbooks"),
+        retired=own.flag("retired"),
+    )
+    return from_data(data, Host)
+
+
+def _check_twins(hosts: dict[str, Host], declared: dict[str, DeclaredHost], problems: Problems) -> None:
+    """Two names for one machine would plan it twice, each without knowing of the other."""
+    seen: dict[tuple[object, ...], str] = {}
+    for name, host in hosts.items():
+        ssh = host.ssh
+        machine = ("local",) if host.connection == "local" else (ssh.address, ssh.port or 22, ssh.config)
+        first = seen.setdefault(machine, name)
+        if first != name:
+            there = declared[first].node.at
+            problems.add(
+                declared[name].node.at,
+                f"hosts {show(first)} and {show(name)} are the same machine",
+                f"keep one; the other is at {there}",
+            )

@@ -1,0 +1,155 @@
+"""From an inventory to a Deployment. In: a path. Out: a Manifest, or one error with everything wrong.
+
+Reads the inventory, the CA files it names and the playbooks it uses; nothing else, and no secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..types.deployment import Backend, Deployment, Positions
+from ..types.playbook import Playbook
+from .document import Node, NodePath, read_document
+from .hosts import build_hosts, declared_hosts
+from .models import House, build_placements
+from .playbooks import find_playbook, playbook_names, read_playbook
+from .problems import Problems, nearest, show
+from .settings import Settings
+from .shape import check_shape, dotted
+from .site import build_backends, build_mirrors, build_registries
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is wanted, where each value was written, and every playbook it needs by name."""
+
+    deployment: Deployment
+    positions: Positions
+    playbooks: dict[str, Playbook]
+
+
+def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
+    """The manifest in a file. `playbook_dirs`: a user's own playbooks, before the shipped ones.
+
+    Raises ManifestError with every problem found, each with file:line:column.
+    """
+    problems = Problems()
+    root = check_shape(read_document(path, problems), "inventory", problems)
+    if root.entries is None:
+        problems.raise_if_any()
+    base = Path(path).absolute().parent
+    declared = declared_hosts(root)
+    hosts = build_hosts(declared, base, problems)
+    backends = build_backends(root, problems)
+    shelf = _Shelf(playbook_dirs, problems)
+    shelf.take_from(root)
+    _check_params(root, backends, shelf.playbooks, problems)
+    backend_map = root.get("backends")
+    house = House(
+        hosts=declared,
+        backends=backends,
+        backend_names=tuple(backend_map.entries or ()) if backend_map is not None else (),
+        playbooks=shelf.playbooks,
+    )
+    deployment = Deployment(
+        name=Settings(root).text("name") or "",
+        base=str(base),
+        hosts=hosts,
+        mirrors=build_mirrors(root, problems),
+        registries=build_registries(root, base, problems),
+        backends=backends,
+        placements=build_placements(root, house, problems),
+    )
+    problems.raise_if_any()
+    return Manifest(deployment=deployment, positions=positions(root), playbooks=shelf.playbooks)
+
+
+def positions(root: Node) -> Positions:
+    """Dotted path → file:line:column of everything in a document."""
+    found: Positions = {}
+    rest: list[tuple[NodePath, Node]] = [((), root)]
+    while rest:
+        path, node = rest.pop()
+        if path:
+            found[dotted(path)] = node.place
+        rest.extend(((*path, key), child) for key, child in (node.entries or {}).items())
+        rest.extend(((*path, index), child) for index, child in enumerate(node.items or ()))
+    return found
+
+
+class _Shelf:
+    """Playbooks taken by name, each read once, with those they require."""
+
+    def __init__(self, dirs: Sequence[Path], problems: Problems) -> None:
+        self._dirs = dirs
+        self._problems = problems
+        self._tried: set[str] = set()
+        self.playbooks: dict[str, Playbook] = {}
+
+    def take_from(self, root: Node) -> None:
+        """Every playbook that backends, hosts and defaults name."""
+        settings = Settings(root)
+        for backend in (settings.inner("backends").node.entries or {}).values():
+            self._take(backend.get("playbook"), "engine")
+        for layer in (settings.get("defaults"), *(settings.inner("hosts").node.entries or {}).values()):
+            listed = layer.get("playbooks") if layer is not None else None
+            for name in (listed.items or ()) if listed is not None else ():
+                self._take(name, "host")
+
+    def _take(self, name: Node | None, kind: str) -> None:
+        if name is None or name.broken or not isinstance(name.value, str):
+            return
+        playbook = self._read(name.value, name.place)
+        if playbook is not None and playbook.kind != kind:
+            use = (
+                "models, name it under `backends`"
+                if playbook.kind == "engine"
+                else "hosts, name it under `playbooks`"
+            )
+            self._problems.add(
+                name.place, f"playbook {show(playbook.name)} is not for this", f"it is for {use}"
+            )
+
+    def _read(self, name: str, where: str) -> Playbook | None:
+        if name in self._tried:
+            return self.playbooks.get(name)
+        self._tried.add(name)
+        path = find_playbook(name, self._dirs)
+        if path is None:
+            do = nearest(name, playbook_names(self._dirs))
+            self._problems.add(where, f"there is no playbook {show(name)}", do)
+            return None
+        playbook = read_playbook(path, self._problems)
+        if playbook is not None:
+            self.playbooks[name] = playbook
+            for required in playbook.requires:
+                self._read(required, f"{path}:1:1")
+        return playbook
+
+
+def _check_params(
+    root: Node, backends: Mapping[str, Backend], playbooks: Mapping[str, Playbook], problems: Problems
+) -> None:
+    """Parameters a backend sets must be the playbook's own, and of the default's type."""
+    for backend in backends.values():
+        playbook = playbooks.get(backend.playbook)
+        given = Settings(root).inner("backends").inner(backend.name).inner("params").node
+        for key, node in (given.entries or {}).items() if playbook is not None else ():
+            if playbook is None or node.broken:
+                continue
+            if key not in playbook.params:
+                what = f"playbook {show(playbook.name)} has no parameter {show(key)}"
+                problems.add(node.at, what, nearest(key, playbook.params))
+            elif not _same_type(node.value, playbook.params[key]):
+                default = playbook.params[key]
+                problems.add(
+                    node.place, f"parameter {show(key)} is of another type", f"its default is {show(default)}"
+                )
+
+
+def _same_type(value: object, default: object) -> bool:
+    if isinstance(default, float):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) is type(default)

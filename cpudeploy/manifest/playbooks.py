@@ -1,0 +1,147 @@
+"""Playbook files to Playbook. In: a name and folders. Out: the typed playbook, or every problem in it.
+
+A user's own folders come before the shipped one. Reads only `<folder>/<name>.yaml`; names can't leave it.
+Templates stay text; that they parse and use only known names is checked here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..data_files import data_dir
+from ..errors import ManifestError, Problem
+from ..types.base import from_data
+from ..types.playbook import Playbook
+from .document import Node, plain, read_document
+from .problems import Problems, nearest, show
+from .shape import check_shape
+from .templates import Allowed, allowed_names, check_condition, check_template
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+def load_playbook(name: str, dirs: Sequence[Path] = ()) -> Playbook:
+    """The playbook `name`, from the first of `dirs` that has it, else as shipped. Raises ManifestError."""
+    path = find_playbook(name, dirs)
+    if path is None:
+        raise ManifestError(
+            [Problem(show(name), "there is no such playbook", nearest(name, playbook_names(dirs)))]
+        )
+    problems = Problems()
+    playbook = read_playbook(path, problems)
+    problems.raise_if_any()
+    if playbook is None:
+        raise AssertionError("a playbook that could not be read was not reported")
+    return playbook
+
+
+def find_playbook(name: str, dirs: Sequence[Path]) -> Path | None:
+    """The file of a playbook; None when there is none of that name."""
+    if not _NAME.fullmatch(name):
+        return None
+    candidates = (folder / f"{name}.yaml" for folder in (*dirs, data_dir("playbooks")))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def playbook_names(dirs: Sequence[Path]) -> list[str]:
+    """What there is to choose from, sorted."""
+    return sorted({path.stem for folder in (*dirs, data_dir("playbooks")) for path in folder.glob("*.yaml")})
+
+
+def read_playbook(path: Path, problems: Problems) -> Playbook | None:
+    """The playbook in a file; None when it was too wrong to type, with problems added."""
+    before = Problems()
+    try:
+        root = check_shape(read_document(path, before), "playbook", before)
+        _check_patterns(root, before)
+        _check_templates(root, before)
+        named = root.get("name")
+        if named is not None and isinstance(named.value, str) and named.value != path.stem:
+            before.add(
+                named.place,
+                f"the playbook calls itself {show(named.value)}",
+                f"the file's name says {path.stem}",
+            )
+        before.raise_if_any()
+        return from_data(plain(root), Playbook)
+    except ManifestError as error:
+        for problem in error.problems:
+            problems.add(problem.where, problem.what, problem.do)
+    except msgspec.ValidationError as error:
+        problems.add(f"{path}:1:1", f"the playbook can't be used: {str(error)[:200]}")
+    return None
+
+
+def _check_patterns(root: Node, problems: Problems) -> None:
+    version = root.get("version_pattern")
+    if version is not None and _compiles(version, problems) and re.compile(str(version.value)).groups != 1:
+        problems.add(
+            version.place, "the pattern must have exactly one group", "put ( ) around the version alone"
+        )
+    for rule in _items(root.get("diagnose")):
+        log = rule.get("log")
+        if log is not None:
+            _compiles(log, problems)
+
+
+def _compiles(node: Node, problems: Problems) -> bool:
+    if not isinstance(node.value, str):
+        return False
+    try:
+        re.compile(node.value)
+    except (re.error, OverflowError, RecursionError) as error:
+        problems.add(node.place, f"not a regular expression: {str(error)[:120]}", "see Python's re syntax")
+        return False
+    return True
+
+
+def _check_templates(root: Node, problems: Problems) -> None:
+    params = root.get("params")
+    allowed = allowed_names(params.entries if params is not None and params.entries is not None else ())
+    container = root.get("container")
+    texts: list[Node] = []
+    if container is not None:
+        for argument in _items(container.get("arguments")):
+            texts.extend(_items(argument.get("args")))
+            when = argument.get("when")
+            if when is not None and isinstance(when.value, str):
+                _report(when, check_condition(when.value, allowed), problems)
+        texts.extend(_items(container.get("entrypoint")))
+        texts.extend(_values(container.get("env")))
+        texts.extend(node for node in (container.get("shm"),) if node is not None)
+    health = root.get("health")
+    if health is not None:
+        checks = [*_items(health.get("ready"))]
+        for task in _values(health.get("tasks")):
+            checks.extend(_items(task))
+        texts.extend(
+            node
+            for check in checks
+            for key in ("path", "body", "equals")
+            if (node := check.get(key)) is not None
+        )
+    for text in texts:
+        check_text(text, allowed, problems)
+
+
+def check_text(node: Node, allowed: Allowed, problems: Problems) -> None:
+    """Adds what is wrong with a template where it stands; what isn't text is somebody else's problem."""
+    if isinstance(node.value, str):
+        _report(node, check_template(node.value, allowed), problems)
+
+
+def _report(node: Node, findings: Sequence[tuple[str, str]], problems: Problems) -> None:
+    for what, do in findings:
+        problems.add(node.place, what, do)
+
+
+def _items(node: Node | None) -> tuple[Node, ...]:
+    return () if node is None or node.items is None else node.items
+
+
+def _values(node: Node | None) -> tuple[Node, ...]:
+    return () if node is None or node.entries is None else tuple(node.entries.values())

@@ -1,0 +1,108 @@
+"""Mirrors, registries and backends. In: their parts of a checked manifest. Out: types. Reads CA files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..types.deployment import Backend, ImageMirror, Mirrors, Registry
+from .document import Node, read_text
+from .images import reference_fault
+from .problems import Problems, show
+from .settings import Settings
+
+
+def build_mirrors(root: Node, problems: Problems) -> Mirrors:
+    """Image rules in order, and the addresses of a Hub and of engine packages."""
+    mirrors = Settings(root).inner("mirrors")
+    images = mirrors.get("images")
+    rules = [
+        _rule(Settings(node), problems) for node in (images.items or () if images else ()) if not node.broken
+    ]
+    return Mirrors(
+        images=tuple(rules), huggingface=mirrors.text("huggingface"), docker_ce=mirrors.text("docker-ce")
+    )
+
+
+def _rule(rule: Settings, problems: Problems) -> ImageMirror:
+    match, places = rule.text("match") or "", rule.get("try")
+    for place in (places.items or ()) if places is not None else ():
+        if match and isinstance(place.value, str) and place.value.endswith("/") != match.endswith("/"):
+            problems.add(
+                place.place,
+                f"{show(match)} and {show(place.value)} must both end in `/`, or neither",
+                "a registry is replaced by a registry, a repository by a repository",
+            )
+    if match.endswith("/") and rule.get("digests") is not None:
+        problems.add(
+            rule.place("digests"), "digests are of one repository", "name the whole repository in `match`"
+        )
+    return ImageMirror(match=match, places=rule.texts("try"), digests=rule.text_map("digests"))
+
+
+def build_registries(root: Node, base: Path, problems: Problems) -> tuple[Registry, ...]:
+    """Logins and certificates, in the manifest's order."""
+    return tuple(
+        Registry(
+            scope=scope,
+            username=settings.text("username"),
+            password=settings.secret("password"),
+            ca=_certificates(settings, base, problems),
+        )
+        for scope, settings in _named(root, "registries")
+    )
+
+
+def _certificates(registry: Settings, base: Path, problems: Problems) -> str | None:
+    name = registry.text("ca")
+    if name is None:
+        return None
+    where = registry.place("ca")
+    try:
+        text = read_text(base / Path(name).expanduser())
+    except OSError as error:
+        reason = (error.strerror or "unknown error").lower()
+        problems.add(
+            where,
+            f"the certificate file {show(name)} can't be read: {reason}",
+            "paths are relative to this file",
+        )
+        return None
+    except ValueError as error:
+        problems.add(where, f"the certificate file {show(name)} {error}", "give a PEM file")
+        return None
+    if "PRIVATE KEY-----" in text:
+        problems.add(where, f"{show(name)} holds a private key", "give a file with only the certificate")
+    elif "-----BEGIN CERTIFICATE-----" not in text:
+        problems.add(
+            where, f"{show(name)} holds no PEM certificate", "it begins with -----BEGIN CERTIFICATE-----"
+        )
+    return text
+
+
+def build_backends(root: Node, problems: Problems) -> dict[str, Backend]:
+    """Backends whose playbook and image are there; the image's form is checked."""
+    backends: dict[str, Backend] = {}
+    for name, settings in _named(root, "backends"):
+        playbook, image = settings.text("playbook"), settings.text("image")
+        if image is not None:
+            fault = reference_fault(image)
+            if fault is not None:
+                problems.add(settings.place("image"), f"image {show(image)}: {fault[0]}", fault[1])
+        if playbook is None or image is None:
+            continue
+        params = settings.inner("params").node.entries or {}
+        backends[name] = Backend(
+            name=name,
+            playbook=playbook,
+            image=image,
+            version=settings.text("version"),
+            params={key: node.value for key, node in params.items() if node.value is not None},
+        )
+    return backends
+
+
+def _named(root: Node, key: str) -> list[tuple[str, Settings]]:
+    """The sound entries of a map of maps."""
+    node = Settings(root).get(key)
+    entries = node.entries if node is not None and node.entries is not None else {}
+    return [(name, Settings(entry)) for name, entry in entries.items() if not entry.broken]

@@ -1,0 +1,71 @@
+"""How a deployment stands, from facts alone: one row an instance. Pure."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Mapping
+
+from ..sizing.allocate import running_instance
+from ..steps.compare import drift
+from ..types.deployment import Deployment, Placement
+from ..types.facts import Container, Facts
+from ..types.names import container_name
+from ..types.status import State, StatusRow
+
+
+def status_rows(deployment: Deployment, facts: Mapping[str, Facts]) -> tuple[StatusRow, ...]:
+    """Rows in manifest order, for hosts that told their facts."""
+    return tuple(
+        _row(deployment.name, placement, facts[placement.host])
+        for placement in deployment.placements
+        if placement.host in facts
+    )
+
+
+def _row(deployment: str, placement: Placement, facts: Facts) -> StatusRow:
+    container = facts.containers.get(container_name(deployment, placement.model, 0))
+    if container is None or container.mark is None or container.mark.deployment != deployment:
+        return StatusRow(
+            host=placement.host, model=placement.model, state="missing", detail="cpudeploy apply"
+        )
+    state, detail = _state(deployment, placement, facts, container)
+    publish = container.publish[0] if container.publish else None
+    return StatusRow(
+        host=placement.host,
+        model=placement.model,
+        state=state,
+        detail=detail,
+        exit_code=None if container.running else container.exit_code,
+        oom=container.oom_killed,
+        since=container.started_at if container.running else "",
+        age_s=_age(container.started_at, facts.clock) if container.running else None,
+        restarts=container.restarts,
+        endpoint=f"http://{publish.address}:{publish.port}/v1" if publish else "",
+        release=container.mark.release,
+        memory=container.memory,
+        cpus=container.cpuset,
+    )
+
+
+def _state(deployment: str, placement: Placement, facts: Facts, container: Container) -> tuple[State, str]:
+    if not container.running:
+        return "stopped", f"exit code {container.exit_code}" + (
+            ", out of memory" if container.oom_killed else ""
+        )
+    if container.restart_policy == "no":
+        return "starting", "its gate was never passed"
+    recorded = running_instance(deployment, placement, facts)
+    by_hand = drift(container, recorded.container) if recorded is not None else ()
+    if by_hand:
+        return "drifted", ", ".join(diff.field for diff in by_hand) + " changed by hand"
+    return "serving", ""
+
+
+def _age(started_at: str, clock: int) -> int | None:
+    """Seconds since an RFC 3339 time in UTC, by the host's own clock."""
+    try:
+        began = calendar.timegm(time.strptime(started_at[:19], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    return max(0, clock - began)

@@ -1,0 +1,132 @@
+"""Progress on a terminal: events in, a table that moves below lines that stay. From any thread.
+
+A host takes one row while something is done to it; what finished and what needs saying scrolls above.
+Text of hosts is escaped, never read as markup. Leaves the terminal as it was, whatever is raised inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..types.event import ChangeFinished, Event, HostFinished, Note
+from ..types.plan import Plan
+from .board import Board, HostBoard
+from .console import Console
+from .live_text import END_SIGNS, END_STYLES, change_end, host_end
+from .numbers import duration
+from .text import clean, pad, widest
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+_WIDEST_HOST = 24
+_BAR = 10
+_NARROW = 90
+_FRAMES_PER_S = 8
+
+
+class LiveTable:
+    """Consumer of events. `clock` gives seconds, as time.monotonic does."""
+
+    def __init__(self, console: Console, plan: Plan, *, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.console import Console as RichConsole
+        from rich.live import Live as RichLive
+
+        self._width = console.width
+        self._clock = clock
+        self._column = widest(plan.hosts, most=_WIDEST_HOST)
+        self._board = Board({name: len(host.changes) for name, host in plan.hosts.items()})
+        self._lock = threading.Lock()
+        self._rich = RichConsole(
+            file=console.stream,
+            force_terminal=True,
+            width=console.width,
+            no_color=not console.colour,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+        # Standard output may be another stream than ours: it is not to be drawn into.
+        self._live = RichLive(
+            console=self._rich,
+            get_renderable=self._table,
+            refresh_per_second=_FRAMES_PER_S,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> LiveTable:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def tell(self, event: Event) -> None:
+        """Account for `event`; ends and notes are also written above the table."""
+        with self._lock:
+            self._board.take(event, self._clock())
+            line = self._lasting(event)
+        # Not under our lock: rich draws the table, which takes it, while holding its own.
+        if line is not None:
+            # A terminal that went away is not an error: an apply goes on when nobody looks.
+            with contextlib.suppress(OSError):
+                self._rich.print(line, soft_wrap=True)
+
+    def _lasting(self, event: Event) -> Text | None:
+        from rich.text import Text
+
+        match event:
+            case ChangeFinished():
+                sign, style, text = END_SIGNS[event.status], END_STYLES[event.status], change_end(event)
+            case Note():
+                sign, style = ("!", "yellow") if event.level == "warning" else ("·", "dim")
+                text = f"{self._board.subject(event.host, event.change)}: {event.text}"
+            case HostFinished():
+                sign, style, text = " ", "", host_end(event)
+            case _:
+                return None
+        host = pad(clean(event.host), self._column)
+        return Text.assemble((sign, style), " ", (host, "bold"), "  ", clean(text))
+
+    def _table(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), width=self._width)
+        for ratio in (None, None, 2, 3) if self._width >= _NARROW else (None, None, 1):
+            table.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
+        with self._lock:
+            hosts = list(self._board.hosts.values())
+            rows = [self._row(host) for host in hosts if host.active]
+            ended = sum(bool(host.status) for host in hosts)
+        for row in rows:
+            table.add_row(*(Text(cell, style) for cell, style in row[: len(table.columns)]))
+        table.add_row("", Text(f"{ended} of {len(hosts)} hosts finished", "dim"))
+        return table
+
+    def _row(self, host: HostBoard) -> list[tuple[str, str]]:
+        waited = duration(max(1, int(self._clock() - host.operation_started)))
+        step = f"{min(host.finished + 1, host.changes)}/{host.changes} " if host.changes else ""
+        moving = host.bytes_text if self._width < _NARROW else _bar(host) + host.bytes_text
+        what = [(clean(host.operation), ""), (moving or clean(host.last_line), "" if moving else "dim")]
+        if self._width < _NARROW:
+            # One column for both: bytes say more than the name of the operation.
+            what = [(moving or clean(host.last_line) or clean(host.operation), "")]
+        return [(clean(host.host), "bold"), (f"{step}{clean(host.subject)} {waited}", "cyan"), *what]
+
+
+def _bar(host: HostBoard) -> str:
+    if not host.total:
+        return ""
+    full = min(host.done, host.total) * _BAR // host.total
+    return "━" * full + "╌" * (_BAR - full) + " "

@@ -1,0 +1,143 @@
+"""What came of an apply, for people and as data. Outcome and its Plan in, text or JSON data out.
+
+Whatever failed is told so that one can act: what, why, what to do, the last log lines, and what serves now.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from typing import Any
+
+from ..errors import worst
+from ..types.base import to_data
+from ..types.outcome import EXIT_CODES, ChangeOutcome, Failure, HostOutcome, Outcome
+from ..types.plan import Plan
+from .endpoints import Endpoint, endpoints
+from .numbers import count, duration
+from .text import Cell, Ink, flow, lines_of, widest
+
+EXIT_MEANINGS = {
+    0: "done, or nothing to change",
+    1: "error",
+    2: "there are changes",
+    3: "some hosts failed",
+    4: "some hosts could not be reached",
+    5: "another apply holds a host",
+    6: "the plan is stale or used up: make a new one",
+    7: "failed and rolled back",
+    64: "the command line is wrong",
+    130: "interrupted",
+}
+_SIGNS = {"done": ("✓", "green"), "unchanged": ("=", "dim")}
+_BAD = ("✗", "red")
+_WIDEST_HOST = 24
+_LOG_INDENT = 9
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The one exit code for all hosts."""
+    return worst(EXIT_CODES[host.status] for host in outcome.hosts.values())
+
+
+def outcome_data(outcome: Outcome, plan: Plan) -> dict[str, Any]:
+    """The outcome as JSON data, with `exit_code` of the command and of each host, and `endpoints`."""
+    data: dict[str, Any] = to_data(outcome)
+    for name, host in outcome.hosts.items():
+        data["hosts"][name]["exit_code"] = EXIT_CODES[host.status]
+    return data | {"exit_code": exit_code(outcome), "endpoints": to_data(endpoints(outcome, plan))}
+
+
+def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, verbose: bool = False) -> str:
+    """Hosts, failures, endpoints and what the exit code means; no line end at the end."""
+    ink = Ink(colour)
+    column = widest(outcome.hosts, most=_WIDEST_HOST)
+    lines: list[str] = []
+    for name, host in outcome.hosts.items():
+        sign, style = _SIGNS.get(host.status, _BAD)
+        head = [Cell(sign, style), Cell(" "), Cell(name, "bold", column), Cell("   ")]
+        lines += flow(ink, head, _host_text(host), width=width)
+        if verbose:
+            for change in host.changes:
+                told = f"{change.status} · {duration(change.seconds)}"
+                lines += flow(ink, [Cell("    "), Cell(change.subject), Cell("  ")], told, width=width)
+    for name, host in outcome.hosts.items():
+        for change in host.changes:
+            if change.failure is not None:
+                lines += ["", *_failed(name, host, change, change.failure, ink, width)]
+    served = endpoints(outcome, plan)
+    if served:
+        lines += ["", *_served(served, ink, width)]
+    code = exit_code(outcome)
+    end = f"{plan.deployment} · {_counted(outcome)} · {duration(outcome.seconds)}"
+    if code:
+        end += f" · cpudeploy exits {code}: {EXIT_MEANINGS[code]}"
+    return "\n".join([*lines, "", *flow(ink, [], end, width=width, style="bold")])
+
+
+def _host_text(host: HostOutcome) -> str:
+    changes = Counter(change.status for change in host.changes)
+    parts: list[str] = [host.status]
+    parts += [
+        f"{changes[status]} {status}" for status in changes if len(changes) > 1 or status != host.status
+    ]
+    if host.seconds:
+        parts.append(duration(host.seconds))
+    return " · ".join(parts) + (f": {host.error}" if host.error else "")
+
+
+def _failed(
+    name: str, host: HostOutcome, change: ChangeOutcome, failure: Failure, ink: Ink, width: int
+) -> list[str]:
+    code = EXIT_CODES[host.status]
+    parts = [failure.what, failure.serving, f"cpudeploy exits {code}" if code else ""]
+    head = [Cell("✗", "red"), Cell(" "), Cell(f"{name} {change.subject}", "bold"), Cell("   ")]
+    lines = flow(ink, head, " · ".join(part for part in parts if part), width=width)
+    fields = [("cause", failure.cause), ("do", failure.do), ("state", _container_text(failure))]
+    for field, text in fields:
+        if text:
+            lines += flow(ink, [Cell("  "), Cell(field, "cyan", 5), Cell("  ")], text, width=width)
+    if failure.log:
+        log = [line for entry in failure.log for line in lines_of(entry)]
+        head = [Cell("  "), Cell("log", "cyan", 5), Cell("  ")]
+        lines += flow(ink, head, f"{count(len(log), 'line')}:", width=width)
+        # Log lines are not wrapped: they are searched for, and copied.
+        lines += [" " * _LOG_INDENT + ink(line, "dim") if line else "" for line in log]
+    return lines
+
+
+def _container_text(failure: Failure) -> str:
+    parts = []
+    if failure.exit_code is not None:
+        parts.append(f"exit code {failure.exit_code}{exit_reason(failure.exit_code)}")
+    if failure.oom:
+        parts.append("killed for memory (OOM)")
+    if failure.restarts:
+        parts.append(count(failure.restarts, "restart"))
+    return " · ".join(parts)
+
+
+def exit_reason(code: int) -> str:
+    """` (SIGILL)` for a container's exit code that tells of a signal, else empty."""
+    try:
+        return f" ({signal.Signals(code - 128).name})" if code > 128 else ""
+    except ValueError:
+        return ""
+
+
+def _served(served: list[Endpoint], ink: Ink, width: int) -> list[str]:
+    several = Counter((endpoint.host, endpoint.model) for endpoint in served)
+    lines = []
+    for endpoint in served:
+        number = f" instance {endpoint.instance}" if several[endpoint.host, endpoint.model] > 1 else ""
+        head = [Cell(endpoint.model, "bold"), Cell(f"{number} on {endpoint.host}: ")]
+        lines += flow(ink, head, endpoint.url, width=width, style="green")
+    return lines
+
+
+def _counted(outcome: Outcome) -> str:
+    statuses = Counter(host.status for host in outcome.hosts.values())
+    if len(statuses) == 1:
+        (status, number) = next(iter(statuses.items()))
+        return f"{count(number, 'host')} {status}"
+    return ", ".join(f"{number} {status}" for status, number in statuses.items()) or "no hosts"

@@ -1,0 +1,92 @@
+"""A plan as a comment on a merge request: Plan in, Markdown out. Never longer than a forge accepts.
+
+A table a host, then the whole text of the plan folded away. What hosts said can't become a link, a
+mention or HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from ..types.plan import FieldDiff, HostPlan, Plan
+from .plan_changes import SIGNS, diff_values, summary_of
+from .plan_text import headline, legend, render_host, totals
+from .text import clean
+
+LIMIT = 60_000
+"""Characters: below what GitHub (65,536) and GitLab (1,000,000) accept for one comment."""
+_FOLDED_WIDTH = 110
+_LONGEST_DIFF = 80
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
+_AT_START = re.compile(r"^(\d*)([-+=.)])")
+_LINKING = re.compile(r"(?<=@)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
+
+
+def render_plan_markdown(plan: Plan, *, limit: int = LIMIT) -> str:
+    """The comment, at most about `limit` characters; what had to be left out is said."""
+    lines = [f"### {_text(headline(plan))}", "", f"**{_text(totals(plan))}**"]
+    lines += [f"> ⚠ {_text(warning)}" for warning in plan.warnings]
+    lines += [_text(line) for line in legend(plan)]
+    document = "\n\n".join(line for line in lines if line)
+    left_out = 0
+    details: list[str] = []
+    for name, host in plan.hosts.items():
+        section = _section(name, host)
+        if len(document) + len(section) > limit:
+            left_out += 1
+            continue
+        document += "\n\n" + section
+        if host.changes:
+            details.append(_details(name, host))
+    for detail in details:
+        if len(document) + len(detail) > limit:
+            document += "\n\n_Details are too long for a comment: see `cpudeploy plan -v`._"
+            break
+        document += "\n\n" + detail
+    if left_out:
+        document += f"\n\n_{left_out} more hosts are too many for a comment: see `cpudeploy plan`._"
+    return document + "\n"
+
+
+def _section(name: str, host: HostPlan) -> str:
+    told = host.headline
+    if host.unreachable:
+        told = f"unreachable: {host.unreachable}"
+    elif host.unknown:
+        told = f"unknown: {host.unknown}"
+    blocks = [f"#### {_text(name)}", _text(told)]
+    blocks += [f"> ⚠ {_text(warning)}" for warning in host.warnings]
+    if host.changes:
+        rows = ["| | what | |", "|---|---|---|"]
+        for change in host.changes:
+            sign, _ = SIGNS[change.action]
+            diffs = [_diff(diff) for diff in change.diff]
+            summary = " · ".join([*diffs, summary_of(change)])
+            rows.append(f"| `{sign}` | {_text(change.subject)} | {_text(summary)} |")
+        blocks.append("\n".join(rows))
+    elif not host.unreachable and not host.unknown:
+        blocks.append("no changes")
+    return "\n\n".join(blocks)
+
+
+def _diff(diff: FieldDiff) -> str:
+    before, after = diff_values(diff)
+    if len(before) + len(after) > _LONGEST_DIFF:
+        return f"{diff.field} differs"
+    return f"{diff.field} {before} → {after}"
+
+
+def _details(name: str, host: HostPlan) -> str:
+    text = render_host(name, host, colour=False, width=_FOLDED_WIDTH, verbose=True)
+    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    title = f"<summary>{escape(clean(name))} in full</summary>"
+    return f"<details>{title}\n\n{fence}text\n{text}\n{fence}\n\n</details>"
+
+
+def _text(text: str) -> str:
+    """`text` as Markdown that shows exactly it: no markup, no link, no mention, one line."""
+    escaped = _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", clean(text)))
+    # An empty comment keeps a forge from seeing an address or a name to notify.
+    return _LINKING.sub("<!-- -->", escaped)

@@ -1,0 +1,130 @@
+"""A plan for people: Plan in, text out. Never leaves out a change, a warning or a difference."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..types.plan import Change, HostPlan, Plan
+from .numbers import count, duration
+from .plan_changes import allocation_lines, allocations_of, change_lines, irreversible
+from .text import Cell, Ink, flow, widest
+
+_WIDEST_HOST = 24
+_WIDEST_SUBJECT = 28
+
+
+def render_plan(plan: Plan, *, colour: bool, width: int, verbose: bool, facts_s: float | None = None) -> str:
+    """The whole plan, no line end at the end. `facts_s`: seconds the facts took, where they were asked."""
+    ink = Ink(colour)
+    lines = flow(ink, [Cell(headline(plan, facts_s), "bold")], width=width)
+    if verbose:
+        lines += flow(ink, [Cell("plan    ", "dim")], plan.id, width=width)
+        lines += flow(ink, [Cell("origin  ", "dim")], plan.origin, width=width)
+    lines += _warnings(plan.warnings, ink, width, indent=0)
+    column = widest(plan.hosts, most=_WIDEST_HOST)
+    for name, host in plan.hosts.items():
+        lines += ["", *_host(name, host, column, ink=ink, width=width, verbose=verbose)]
+    lines.append("")
+    for line in legend(plan):
+        lines += flow(ink, [], line, width=width, style="dim")
+    lines += flow(ink, [], totals(plan), width=width, style="bold")
+    return "\n".join(lines)
+
+
+def render_host(name: str, host: HostPlan, *, colour: bool, width: int, verbose: bool) -> str:
+    """One host of a plan, as `render_plan` shows it."""
+    return "\n".join(_host(name, host, 0, ink=Ink(colour), width=width, verbose=verbose))
+
+
+def headline(plan: Plan, facts_s: float | None = None) -> str:
+    """`rag · 2 hosts · facts in 0.4 s`."""
+    parts = [plan.deployment, "destroy" if plan.destroy else "", count(len(plan.hosts), "host")]
+    if facts_s is not None:
+        parts.append(f"facts in {duration(facts_s)}")
+    return " · ".join(part for part in parts if part)
+
+
+def legend(plan: Plan) -> list[str]:
+    """What needs saying about the signs and words this plan uses."""
+    changes = [change for host in plan.hosts.values() for change in host.changes]
+    lines = []
+    if any(change.action == "gate" for change in changes):
+        lines.append("? only proves that what already runs serves; nothing is changed")
+    if any(map(irreversible, changes)):
+        lines.append("revert: none: should the apply fail later, this stays as it is then")
+    return lines
+
+
+def totals(plan: Plan) -> str:
+    """What the plan comes to, in one line; `no changes` where there are none."""
+    changes = [change for host in plan.hosts.values() for change in host.changes]
+    parts = [_counted(changes)] if changes else ["no changes"]
+    unreachable = sum(bool(host.unreachable) for host in plan.hosts.values())
+    unknown = sum(bool(host.unknown) for host in plan.hosts.values())
+    if unreachable:
+        parts.append(f"{count(unreachable, 'host')} unreachable")
+    if unknown:
+        parts.append(f"{count(unknown, 'host')} unknown: this plan can't be applied")
+    if changes:
+        foreign = sum(change.restarts_foreign for change in changes)
+        parts.append(f"{count(foreign, 'foreign container')} " + ("restarts" if foreign == 1 else "restart"))
+    return " · ".join(parts)
+
+
+def _counted(changes: list[Change]) -> str:
+    models = Counter[str](change.action for change in changes if _is_model(change))
+    others = Counter(change.action == "remove" for change in changes if not _is_model(change))
+    parts: list[str] = []
+    for action, verb in (("create", "start"), ("update", "change"), ("remove", "remove"), ("gate", "prove")):
+        if models[action]:
+            # The noun stands once: `1 model to start, 2 to change`.
+            counted = str(models[action]) if parts else count(models[action], "model")
+            parts.append(f"{counted} to {verb}")
+    if others[False]:
+        parts.append(count(others[False], "preparation"))
+    if others[True]:
+        parts.append(f"{count(others[True], 'other thing')} to remove")
+    return ", ".join(parts)
+
+
+def _is_model(change: Change) -> bool:
+    return change.step in ("container", "health")
+
+
+def _host(name: str, host: HostPlan, column: int, *, ink: Ink, width: int, verbose: bool) -> list[str]:
+    head = [Cell(name, "bold", column), Cell("   ")]
+    if host.unreachable:
+        return flow(ink, head, f"unreachable: {host.unreachable}", width=width, style="red")
+    lines = flow(ink, head, host.headline, width=width)
+    if host.unknown:
+        lines += flow(
+            ink, [Cell("  "), Cell("!", "yellow"), Cell(" ")], f"unknown: {host.unknown}", width=width
+        )
+    lines += _warnings(host.warnings, ink, width, indent=2)
+    subject = widest((change.subject for change in host.changes), most=_WIDEST_SUBJECT)
+    told = set()
+    for change in host.changes:
+        # A model with several changes (a new container, then its gate) is described at the first.
+        mine = tuple(a for a in allocations_of(change, host) if (a.model, a.instance) not in told)
+        told |= {(a.model, a.instance) for a in mine}
+        lines += change_lines(change, mine, ink=ink, width=width, subject=subject, verbose=verbose)
+    for allocation in host.allocations:
+        key = (allocation.model, allocation.instance)
+        if key not in told and (verbose or not allocation.kept):
+            title = f"{allocation.model} instance {allocation.instance}"
+            lines += allocation_lines(allocation, title, ink=ink, width=width, verbose=verbose)
+    if host.retained:
+        lines += flow(
+            ink, [Cell("  "), Cell("unchanged  ", "dim")], ", ".join(host.retained), width=width, style="dim"
+        )
+    elif not host.changes and not host.unknown:
+        lines += flow(ink, [Cell("  "), Cell("no changes", "dim")], width=width)
+    return lines
+
+
+def _warnings(warnings: tuple[str, ...], ink: Ink, width: int, *, indent: int) -> list[str]:
+    return [
+        line
+        for warning in warnings
+        for line in flow(ink, [Cell(" " * indent), Cell("!", "yellow"), Cell(" ")], warning, width=width)
+    ]

@@ -1,0 +1,99 @@
+"""The room's one door: everything the manifest names in the outside world, asked at once.
+
+In: Deployment, the hosts' Facts, playbooks, secrets. Out: Resolved. Talks to registries and Hubs
+only; hosts are known by their facts alone and never spoken to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ..errors import CpudeployError
+from ..secrets import Secrets
+from ..types.deployment import Deployment, Placement
+from ..types.facts import Facts
+from ..types.playbook import Playbook
+from ..types.resolved import Resolved
+from .access import Access
+from .cache import Cache
+from .hub import Hub
+from .images import resolve_image
+from .known import held_blobs, known_image
+from .secret_marks import secret_states
+from .selection import Format
+from .weights import Asking, resolve_weights
+
+_AT_ONCE = 8
+
+
+def resolve(
+    deployment: Deployment,
+    facts: Mapping[str, Facts],
+    playbooks: Mapping[str, Playbook],
+    secrets: Secrets,
+    *,
+    cache: Path | None,
+) -> Resolved:
+    """What registries and Hubs say about every placed backend and model.
+
+    Hosts without facts take part in nothing that needs them. `cache` is a folder for what never
+    changes, None: remember nothing. Raises RegistryError, HubError, HostError or SecretError; several
+    failures are told in one.
+    """
+    access = Access(deployment.registries, secrets)
+    asking = Asking(
+        hub=Hub.of(deployment.mirrors.huggingface),
+        secrets=secrets,
+        cache=Cache(cache),
+        held=held_blobs(facts),
+    )
+    used = {placement.backend: deployment.backends[placement.backend] for placement in deployment.placements}
+    wanted = {
+        f"{placement.model}@{placement.host}": (placement.source, _format(deployment, placement, playbooks))
+        for placement in deployment.placements
+    }
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        states = pool.submit(secret_states, deployment, facts, secrets)
+        images = {
+            name: pool.submit(
+                resolve_image,
+                backend.image,
+                mirrors=deployment.mirrors.images,
+                access=access,
+                known=known_image(deployment, backend, facts),
+            )
+            for name, backend in used.items()
+        }
+        # One question a source, however many hosts it is for.
+        weights = {
+            each: pool.submit(resolve_weights, *each, asking) for each in dict.fromkeys(wanted.values())
+        }
+    _raise_all([*images.values(), *weights.values(), states])
+    return Resolved(
+        images={name: future.result() for name, future in images.items()},
+        weights={key: weights[each].result() for key, each in wanted.items()},
+        secrets=states.result(),
+    )
+
+
+def _format(deployment: Deployment, placement: Placement, playbooks: Mapping[str, Playbook]) -> Format:
+    playbook = playbooks.get(deployment.backends[placement.backend].playbook)
+    return (playbook.weights if playbook else None) or "gguf"
+
+
+def _raise_all(futures: Iterable[Future[Any]]) -> None:
+    """Raise what failed: the first failure's class and place, the others told below it with their advice."""
+    failures = [future.exception() for future in futures]
+    told = list({str(each): each for each in failures if isinstance(each, CpudeployError)}.values())
+    unexpected = next((each for each in failures if each and not isinstance(each, CpudeployError)), None)
+    if unexpected is not None:
+        raise unexpected
+    if told:
+        # Each keeps its own advice below it; the last one's is the error's.
+        first, last = told[0], told[-1]
+        text = "\nalso ".join([*map(str, told[:-1]), f"{last.where}: {last.what}"])
+        raise type(first)(text.removeprefix(f"{first.where}: "), where=first.where, do=last.do)

@@ -1,0 +1,52 @@
+"""What a step is given, and the helpers all steps share for naming things on a host."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+
+from ..types.deployment import Deployment, Host
+from ..types.facts import Facts
+from ..types.operation import Script
+from ..types.resolved import Resolved
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class HostContext:
+    """One host while its part of the plan is made."""
+
+    deployment: Deployment
+    host: Host
+    facts: Facts
+    resolved: Resolved
+
+
+def pointer(*parts: str) -> str:
+    """A JSON pointer (RFC 6901) from its unescaped parts."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def script(name: str, args: dict[str, str], *, id: str, deadline_s: int) -> Script:
+    """A script of ours as an operation, its text resolved now."""
+    text = (resources.files(__package__) / "scripts" / f"{name}.sh").read_text(encoding="utf-8")
+    return Script(
+        id=id,
+        deadline_s=deadline_s,
+        script=name,
+        args=args,
+        text=text,
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def decimal_size(size: int) -> str:
+    """Bytes to move, in decimal units: `86 MB`, `2.2 GB`."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale:
+            value = size / scale
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
+    return f"{size} B"

@@ -1,0 +1,42 @@
+"""The gate a model must pass: rendered from the playbook, carried by the plan as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..errors import NotYet
+from ..manifest.templates import render
+from ..types.playbook import Playbook
+from ..types.release import Check, Gate
+from ..types.resolved import ResolvedWeights
+
+
+def wanted_gate(playbook: Playbook, task: str, weights: ResolvedWeights, context: Mapping[str, Any]) -> Gate:
+    """Ready, listed, and one real request of the task. The deadline grows with the bytes to load."""
+    health = playbook.health
+    if health is None:
+        raise NotYet(f"playbook {playbook.name} has no health gate", do="add a health section to it")
+    if task not in health.tasks:
+        raise NotYet(
+            f"playbook {playbook.name} can't prove the task {task}",
+            do=f"choose one of {', '.join(sorted(health.tasks))}",
+        )
+    port = playbook.container.port if playbook.container else 0
+    return Gate(
+        port=port,
+        stable_s=health.stable_s,
+        deadline_s=health.start_s + weights.size // health.load_bytes_per_s,
+        checks=tuple(_rendered(check, context) for check in (*health.ready, *health.tasks[task])),
+    )
+
+
+def _rendered(check: Check, context: Mapping[str, Any]) -> Check:
+    return msgspec.structs.replace(
+        check,
+        path=render(check.path, context),
+        body=None if check.body is None else render(check.body, context),
+        equals=None if check.equals is None else render(check.equals, context),
+    )

@@ -1,0 +1,3 @@
+# Removes the secret files of one container. Arguments: deployment, container.
+set -eu
+rm -rf "/var/lib/cpudeploy/${deployment:?}/secrets/${container:?}"

@@ -1,0 +1,130 @@
+"""A manifest folder for tests on real hosts: written from data, used through the real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import testinfra
+import yaml
+
+from tests.lab import llama
+from tests.lab.demo import write_ssh_config
+from tests.lab.lab import Lab
+
+TINY = "cpudeploy/tiny-random-llama-GGUF"
+TINY_FILE = "tiny-random-llama-F32.gguf"
+
+
+@dataclass
+class Site:
+    """One deployment's folder. `manifest` may be changed; `write` puts it on disk."""
+
+    lab: Lab
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def api_key(self) -> str:
+        return (self.folder / "api-key").read_text()
+
+    def write(self) -> Path:
+        path = self.folder / "inventory.yaml"
+        path.write_text(yaml.safe_dump(self.manifest, sort_keys=False))
+        return path
+
+    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """A cpudeploy command in this folder, not waited for."""
+        self.write()
+        return subprocess.Popen(
+            [sys.executable, "-m", "cpudeploy", *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0, timeout: float = 600) -> str:
+        """A cpudeploy command that must end with `code`; what it printed."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=timeout)
+        assert process.returncode == code, (
+            f"cpudeploy {' '.join(arguments)} → {process.returncode}\n{out}\n{err}"
+        )
+        assert "Traceback" not in err, err
+        return out + err
+
+    def plan(self) -> dict[str, Any]:
+        """The plan as data."""
+        return json.loads(self.run("plan", "--format", "json"))
+
+    def settled(self) -> bool:
+        """Whether nothing is left to do."""
+        return "no changes" in self.run("plan", "--detailed-exitcode", code=0)
+
+    def on(self, host: str) -> testinfra.host.Host:
+        """The host through testinfra, as root over SSH, to assert its state."""
+        address = self.lab.hosts[host].address
+        return testinfra.get_host(f"ssh://root@{address}", ssh_config=str(self.lab.state / "ssh_config"))
+
+    def inspect(self, host: str, container: str) -> dict[str, Any]:
+        return json.loads(self.on(host).check_output("docker inspect %s", container))[0]
+
+    def ask(self, host: str, port: int, key: str | None = None) -> str:
+        """The models that a server on the host's loopback lists, or curl's HTTP status."""
+        header = f"-H 'Authorization: Bearer {key}'" if key else ""
+        return self.on(host).check_output(f"curl -s -m 10 {header} http://127.0.0.1:{port}/v1/models")
+
+
+def make_site(lab: Lab, folder: Path, *hosts: str, name: str = "rag") -> Site:
+    """A deployment of the tiny model on `hosts`, through mirrors, with an API key."""
+    write_ssh_config(lab)
+    (folder / "api-key").write_text(f"planted-{secrets.token_urlsafe(18)}")
+    (folder / "registry-password").write_text(lab.registry.password)
+    (folder / "sudo-password").write_text(lab.sudo_password)
+    entries: dict[str, Any] = {}
+    for host in hosts:
+        entries[host] = {"address": lab.hosts[host].address}
+        if lab.hosts[host].spec.sudo == "password":
+            entries[host]["sudo"] = {"password": {"from_file": "sudo-password"}}
+    manifest = {
+        "version": 1,
+        "name": name,
+        "defaults": {"ssh": {"user": "ops", "config": str(lab.state / "ssh_config")}},
+        "mirrors": {
+            "images": [
+                {"match": "ghcr.io/", "try": [f"{lab.registry.tls}/", f"http://{lab.registry.plain}/"]}
+            ],
+            "huggingface": lab.hub.url,
+        },
+        "registries": {
+            lab.registry.tls: {
+                "username": lab.registry.user,
+                "password": {"from_file": "registry-password"},
+                "ca": str(lab.registry.ca),
+            }
+        },
+        "hosts": entries,
+        "backends": {"llama": {"playbook": "llama-cpp", "image": llama.IMAGE}},
+        "models": {
+            "tiny": {
+                "source": {"huggingface": TINY, "files": [TINY_FILE]},
+                "backend": "llama",
+                "on": list(hosts),
+                "port": 8100,
+                "context": 512,
+                "parallel": 1,
+                "api_key": {"from_file": "api-key"},
+            }
+        },
+    }
+    return Site(lab=lab, folder=folder, manifest=manifest)

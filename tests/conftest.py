@@ -1,0 +1,23 @@
+"""The lab of real hosts, for every test that asks for it: started once a run, gone at its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.lab import TEST, Lab
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Registries, a Hub, and two bare hosts (`deb12`, `deb13`). CPUDEPLOY_KEEP_LAB leaves it up for the next run."""
+    lab = Lab(*TEST)
+    keep = bool(os.environ.get("CPUDEPLOY_KEEP_LAB"))
+    if not keep:
+        lab.down()
+    lab.up()
+    yield lab
+    if not keep:
+        lab.down()

@@ -1,0 +1,90 @@
+"""Playbooks: found, read, refused where they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cpudeploy.data_files import data_dir
+from cpudeploy.errors import ManifestError
+from cpudeploy.manifest import load_playbook
+
+from .conftest import ENGINE
+
+ONE_FAULT = [
+    ("kind: engine", "kind: motor", "2:7", "must be engine or host"),
+    ("name: engine", "name: other", "1:7", "calls itself `other`"),
+    ("memory: gguf", "memry: gguf", "6:1", "did you mean `memory`"),
+    ('"b([0-9]+)$"', '"b[0-9]+$"', "4:18", "exactly one group"),
+    ('"b([0-9]+)$"', '"b([0-9+$"', "4:18", "not a regular expression"),
+    ("alloc.context *", "alloc.contxt *", "12:29", "`alloc.contxt`"),
+    ("param.kv }}", "param.kvv }}", "13:15", "did you mean `kv`"),
+    ("image.version >= 9000", "image.version >= 0.22", "13:45", "version in quotes"),
+    ("image.version >= 9000", "image.versoin >= 1", "13:45", "did you mean `version`"),
+    ("image.version >= 9000", "range(9)", "13:45", "`call` is not part"),
+    ("model.served_name|tojson", "model.served_name|center(9)", "17:59", "no filter `center`"),
+    ("  port: 8080\n", "", "7:1", "lacks `port`"),
+    ("flags: [--kv]", "flags: [kv]", "13:76", "a flag such as --ctx-size"),
+    ("    chat:", "    chta:", "17:5", "chat, embed or rerank"),
+]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Path:
+    (tmp_path / "engine.yaml").write_text(ENGINE)
+    return tmp_path
+
+
+def test_a_playbook_becomes_its_type(write: Path) -> None:
+    playbook = load_playbook("engine", [write])
+    assert playbook.container is not None
+    assert playbook.container.arguments[0].flags == ("-c", "--ctx-size")
+    assert playbook.health is not None
+    assert playbook.health.tasks["chat"][0].method == "POST"
+
+
+@pytest.mark.parametrize("path", sorted(data_dir("playbooks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_playbooks_are_right_and_so_is_what_they_require(path: Path) -> None:
+    for required in load_playbook(path.stem).requires:
+        assert load_playbook(required).kind == "host"
+
+
+def test_the_first_folder_wins(write: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "engine.yaml").write_text(ENGINE.replace("8080", "9090"))
+    container = load_playbook("engine", [own, write]).container
+    assert container is not None
+    assert container.port == 9090
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "words"), ONE_FAULT, ids=[case[1][:30] for case in ONE_FAULT]
+)
+def test_one_fault_is_told_where_it_is(write: Path, old: str, new: str, place: str, words: str) -> None:
+    assert ENGINE.count(old) == 1
+    (write / "engine.yaml").write_text(ENGINE.replace(old, new))
+    with pytest.raises(ManifestError) as caught:
+        load_playbook("engine", [write])
+    (problem,) = caught.value.problems
+    assert problem.where == f"{write}/engine.yaml:{place}"
+    assert words in f"{problem.what} {problem.do}"
+
+
+@pytest.mark.parametrize("name", ["../engine", "/etc/passwd", "engine.yaml", "", "nothing", "-x"])
+def test_a_name_never_leaves_the_folders(write: Path, name: str) -> None:
+    with pytest.raises(ManifestError, match="no such playbook"):
+        load_playbook(name, [write / "sub", write])
+
+
+def test_an_engine_needs_a_container_and_a_health_gate(write: Path) -> None:
+    (write / "engine.yaml").write_text("name: engine\nkind: engine\n")
+    with pytest.raises(ManifestError, match="lacks `container` and `health`"):
+        load_playbook("engine", [write])
+
+
+def test_a_diagnosis_must_say_how_it_is_recognised(write: Path) -> None:
+    (write / "engine.yaml").write_text(ENGINE + "diagnose: [{cause: a, do: b}]\n")
+    with pytest.raises(ManifestError, match="exit_code, oom or log"):
+        load_playbook("engine", [write])

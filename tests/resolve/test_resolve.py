@@ -1,0 +1,128 @@
+"""The whole room: a deployment and its hosts' facts in, Resolved out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpudeploy.errors import HostError, RegistryError
+from cpudeploy.resolve import resolve
+from cpudeploy.resolve.references import parse
+from cpudeploy.secrets import Secrets
+from cpudeploy.types.base import SecretRef
+from cpudeploy.types.deployment import HuggingFace, ImageMirror, Mirrors, Registry
+from cpudeploy.types.facts import Image, Unknown
+
+from .builders import deployment, facts, placement
+from .gguf_files import write_gguf
+from .hubs import Repo, run_hub
+from .registries import USER, Authority, RunningRegistry, free_port
+
+SOURCE = HuggingFace(repo="a/b", quant="Q4_0")
+OTHER = "sha256:" + "7" * 64
+
+
+def release(reference: str, digest: str, created: str) -> dict[str, Any]:
+    instance = {"image_reference": reference, "container": {"image": f"m.corp/x@{digest}"}}
+    return {"created": created, "instances": {"rag_chat_0": instance}}
+
+
+def test_a_deployment_is_resolved_whole(
+    secrets: Secrets, private: RunningRegistry, authority: Authority, tmp_path: Path
+) -> None:
+    digest = private.push("llm/whole", "1")
+    model = write_gguf(tmp_path / "x.gguf").read_bytes()
+    with run_hub({"a/b": Repo({"x-Q4_0.gguf": model, "x-Q8_0.gguf": b"GGUF"})}) as hub:
+        login = SecretRef(kind="from_env", name="TEST_PASSWORD")
+        wanted = deployment(
+            placement(source=SOURCE),
+            placement(source=SOURCE, host="h2"),
+            image=f"{private.address}/llm/whole:1",
+            mirrors=Mirrors(huggingface=hub.url),
+            registries=(Registry(scope=private.address, username=USER, password=login, ca=authority.pem),),
+        )
+        hosts = {"h1": facts("h1"), "h2": facts("h2")}
+        found = resolve(wanted, hosts, {}, secrets, cache=tmp_path / "cache")
+        listings = [request for request in hub.server.requests if "/api/" in request.path]
+    assert found.images["llama"].digest == digest
+    assert set(found.weights) == {"chat@h1", "chat@h2"}
+    assert found.weights["chat@h1"] == found.weights["chat@h2"]
+    assert found.weights["chat@h1"].entry == "x-Q4_0.gguf"
+    assert found.secrets == {}
+    assert len(listings) == 1
+
+
+def test_unreachable_and_unknown_hosts_take_part_in_nothing(secrets: Secrets, plain: RunningRegistry) -> None:
+    digest = plain.push("copies/some", "1")
+    rule = ImageMirror(match="registry.invalid/", places=(f"http://{plain.address}/copies/",))
+    wanted = deployment(
+        placement(), placement(host="h2"), image="registry.invalid/some:1", mirrors=Mirrors(images=(rule,))
+    )
+    unknown = facts("h2", arch=Unknown(unknown="uname failed"))  # type: ignore[arg-type]
+    found = resolve(wanted, {"h2": unknown}, {}, secrets, cache=None)
+    assert found.images["llama"].digest == digest
+
+
+def test_a_host_of_another_platform_is_named(secrets: Secrets, plain: RunningRegistry) -> None:
+    plain.push("copies/platform", "1")
+    rule = ImageMirror(match="registry.invalid/", places=(f"http://{plain.address}/copies/",))
+    wanted = deployment(placement(), image="registry.invalid/platform:1", mirrors=Mirrors(images=(rule,)))
+    with pytest.raises(HostError) as error:
+        resolve(wanted, {"h1": facts(arch="arm64")}, {}, secrets, cache=None)
+    assert error.value.where == "h1"
+
+
+def test_the_newest_release_of_the_same_reference_speaks_for_a_blocked_origin(
+    secrets: Secrets, plain: RunningRegistry
+) -> None:
+    released = plain.push("copies/released", "1")
+    plain.push("copies/released", "1", ["linux/amd64", "linux/arm64"])
+    reference = f"127.0.0.1:{free_port()}/released:1"
+    rule = ImageMirror(match=f"{parse(reference).registry}/", places=(f"http://{plain.address}/copies/",))
+    wanted = deployment(placement(), image=reference, mirrors=Mirrors(images=(rule,)))
+    releases = {
+        "0001-a": release(reference, OTHER, "2026-01-01T00:00:00Z"),
+        "0002-b": release(reference, released, "2026-02-01T00:00:00Z"),
+        "0003-c": release("docker.io/other/x:1", OTHER, "2026-03-01T00:00:00Z"),
+        "0004-d": None,
+        "0005-e": {"instances": "nonsense"},
+    }
+    found = resolve(wanted, {"h1": facts(releases={"rag": releases})}, {}, secrets, cache=None)
+    assert (found.images["llama"].digest, found.images["llama"].authority) == (released, "release")
+
+
+def test_what_all_hosts_hold_needs_no_registry_and_what_one_lacks_does(secrets: Secrets) -> None:
+    reference = f"127.0.0.1:{free_port()}/held:1@{OTHER}"
+    wanted = deployment(placement(), placement(host="h2"), image=reference)
+    image = Image(id="i", references=(), size=1, platform="linux/amd64")
+    having, lacking = facts("h1", images={f"m.corp/held@{OTHER}": image}), facts("h2")
+    also = facts("h2", images={f"elsewhere/held@{OTHER}": image})
+    assert (
+        resolve(wanted, {"h1": having, "h2": also}, {}, secrets, cache=None).images["llama"].digest == OTHER
+    )
+    with pytest.raises(RegistryError):
+        resolve(wanted, {"h1": having, "h2": lacking}, {}, secrets, cache=None)
+    with pytest.raises(RegistryError):
+        resolve(wanted, {"h1": having}, {}, secrets, cache=None)
+
+
+def test_several_failures_are_told_at_once(secrets: Secrets) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+    source = HuggingFace(repo="not a name")
+    wanted = deployment(placement(source=source), image=f"{dead}/x:1")
+    with pytest.raises(RegistryError) as error:
+        resolve(wanted, {"h1": facts()}, {}, secrets, cache=None)
+    assert "connection refused" in error.value.what
+    assert "also huggingface not a name@main: not a repository name" in error.value.what
+    assert "add a mirror" in error.value.what
+    assert "owner/name" in error.value.do
+    assert str(error.value).startswith(f"image {dead}/x:1: no place has it")
+
+
+def test_the_heavy_client_of_hubs_loads_only_when_a_hub_is_asked() -> None:
+    code = "import sys, cpudeploy.resolve; sys.exit('huggingface_hub' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cpudeploy.resolve.secret_marks import secret_states
+from cpudeploy.secrets import Secrets, mark, same
+from cpudeploy.types.base import SecretRef
+from cpudeploy.types.facts import Mark
+
+from .builders import container, deployment, facts, placement
+from .registries import PASSWORD
+
+KEY = SecretRef(kind="from_env", name="TEST_PASSWORD")
+PATH = "/var/lib/cpudeploy/rag/secrets/rag_chat_0/api_key"
+
+
+def test_a_mark_tells_its_secret_from_others_and_shows_neither() -> None:
+    known = mark("hunter2")
+    assert same("hunter2", known)
+    assert not same("hunter3", known)
+    assert known.startswith("scrypt:") and "hunter" not in known
+
+
+def test_the_same_secret_has_another_mark_each_time() -> None:
+    assert mark("hunter2") != mark("hunter2")
+    assert mark("hunter2", b"salt") == mark("hunter2", b"salt")
+
+
+@pytest.mark.parametrize("text", ["", "x", "scrypt:!!:x", "md5:YQ==:x", "scrypt:YQ==", "a:b:c:d"])
+def test_what_is_no_mark_is_said_to_be_none(text: str) -> None:
+    with pytest.raises(ValueError, match="not a mark"):
+        same("x", text)
+
+
+def states(secrets: Secrets, releases: Any, *containers: Any, **fields: Any) -> dict[str, str]:
+    wanted = deployment(placement(api_key=KEY, **fields))
+    return dict(
+        secret_states(wanted, {"h1": facts(releases={"rag": releases}, containers=containers)}, secrets)
+    )
+
+
+def running(release: str, **fields: Any) -> Any:
+    its = Mark(schema=1, deployment="rag", model="chat", instance=fields.pop("instance", 0), release=release)
+    return container(its, **fields)
+
+
+def test_a_secret_is_compared_with_the_release_that_runs(secrets: Secrets) -> None:
+    releases = {
+        "0001-a": {"secret_marks": {PATH: mark("before")}},
+        "0002-b": {"secret_marks": {PATH: mark(PASSWORD)}},
+        "0003-c": {"secret_marks": {PATH: mark("never started")}},
+    }
+    key = "h1/rag/chat/0/api_key"
+    assert states(secrets, releases, running("0002-b")) == {key: "same"}
+    assert states(secrets, releases, running("0001-a")) == {key: "changed"}
+    assert states(secrets, releases, running("0001-a"), running("0002-b")) == {key: "same"}
+
+
+def test_every_running_instance_has_its_own_state(secrets: Secrets) -> None:
+    second = PATH.replace("chat_0", "chat_1")
+    releases = {"0001-a": {"secret_marks": {PATH: mark(PASSWORD), second: mark("other")}}}
+    found = states(secrets, releases, running("0001-a"), running("0001-a", instance=1))
+    assert found == {"h1/rag/chat/0/api_key": "same", "h1/rag/chat/1/api_key": "changed"}
+
+
+def test_what_does_not_run_has_nothing_to_be_compared_with(secrets: Secrets) -> None:
+    assert states(secrets, {"0001-a": {}}, running("0001-a", running=False)) == {}
+    assert states(secrets, {}, container(None)) == {}
+
+
+@pytest.mark.parametrize(
+    "releases",
+    [{}, {"0001-a": {}}, {"0001-a": {"secret_marks": {PATH: "damaged"}}}, {"0001-a": None}, None, []],
+)
+def test_a_lost_release_or_mark_makes_it_unknown(secrets: Secrets, releases: Any) -> None:
+    assert states(secrets, releases, running("0001-a")) == {"h1/rag/chat/0/api_key": "unknown"}
