@@ -12,8 +12,8 @@ from ..types.base import to_data
 from ..types.facts import Container
 from ..types.plan import FieldDiff
 from ..types.release import ContainerSpec, Instance
+from .context import GIB, MIB
 
-GIB = 1 << 30
 _MEANING = (
     ("context", "context"),
     ("parallel", "parallel"),
@@ -53,9 +53,11 @@ def differences(running: Instance | None, wanted: Instance, secret_changed: bool
 
 def drift(container: Container, spec: ContainerSpec) -> tuple[FieldDiff, ...]:
     """What somebody changed by hand on the running container, against the spec it was created from."""
+    # A kernel without swap accounting has no swap limit to compare: the engine says -1 or 0.
+    swap = container.memory_swap if container.memory_swap > 0 else spec.memory
     pairs = (
         ("memory", container.memory, spec.memory),
-        ("memory", container.memory_swap, spec.memory),
+        ("memory with swap", swap, spec.memory),
         ("cpuset", container.cpuset, spec.cpuset),
         ("networks", sorted(container.networks), sorted(spec.networks)),
     )
@@ -84,8 +86,8 @@ def _presence(old: ContainerSpec, new: ContainerSpec) -> FieldDiff:
 def _text(field: str, value: Any) -> str | None:
     if value is None:
         return None
-    if field == "memory":
-        return f"{value / GIB:.2f} GiB"
+    if field.startswith("memory"):
+        return f"{value / GIB:.1f} GiB" if value >= GIB else f"{value // MIB} MiB"
     if field == "publish":
         return ", ".join(f"{port['address']}:{port['port']}" for port in value)
     if isinstance(value, list | tuple):
