@@ -65,9 +65,9 @@ def secrets(lab: Lab) -> Secrets:
     return Secrets(lab.state)
 
 
-@pytest.fixture(scope="session", params=["deb12", "deb13"])
+@pytest.fixture(params=["deb12", "deb13"])
 def connection(request: pytest.FixtureRequest, lab: Lab, secrets: Secrets) -> Iterator[Connection]:
-    """One connection to each host, as a user who needs sudo."""
+    """A connection to each host, as a user who needs sudo."""
     open_connection = reach(lab, request.param, secrets)
     yield open_connection
     open_connection.close()

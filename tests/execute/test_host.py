@@ -139,7 +139,7 @@ def spec(bench: Bench, **fields: object) -> ContainerSpec:
         cpuset="0",
         memory=512 * 2**20,
         tmpfs={"/tmp": "rw,size=16m"},
-        ulimits={"memlock": -1},
+        ulimits={"nofile": 1024},
         mounts=(Mount(source="/srv/models", target="/models"),),
         networks=("rag_pub",),
         cap_add=("SYS_NICE",),
@@ -343,7 +343,8 @@ def test_a_playbooks_diagnosis_comes_first(bench: Bench, model: None) -> None:
 
 
 def test_too_little_memory_is_told_as_such(bench: Bench, model: None) -> None:
-    bench.do(network(), create(bench, memory=8 * 2**20), start())
+    greedy = ("sh", "-c", "x=a; while :; do x=$x$x; done")
+    bench.do(network(), create(bench, memory=32 * 2**20, entrypoint=greedy, command=()), start())
     with pytest.raises(ModelNotServing) as error:
         bench.do(gate())
     assert error.value.failure.exit_code == 137
