@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from ..errors import EngineError, NotYet, OperationFailed
+from ..probe import probe
 from ..secrets import Secrets
 from ..transport.base import Connection
 from ..transport.http import http_client
@@ -57,8 +58,6 @@ class HostTarget:
 
     def facts(self) -> Facts:
         """The host as it is now."""
-        from ..probe import probe
-
         return probe(self._connection, self._questions)
 
     def close(self) -> None:

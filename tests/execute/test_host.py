@@ -473,6 +473,16 @@ def test_guards_are_refused_with_words(bench: Bench) -> None:
         bench.do(op.GuardCommit(id="g", deadline_s=1, guard="x"))
 
 
+def test_weights_arrive_and_the_facts_know_them(bench: Bench, lab: Lab) -> None:
+    content = b"w" * 300_000
+    sha = hashlib.sha256(content).hexdigest()
+    with serving(content, address=lab.gateway) as hub:
+        file = WeightFile(name="f", size=len(content), sha256=sha, urls=(hub.url,))
+        bench.do(op.Fetch(id="f", deadline_s=60, weights_dir="/var/lib/cpudeploy/weights", file=file))
+    assert bench.target.facts().weights.blobs[sha].verified
+    assert bench.sh("stat -c %a /var/lib/cpudeploy /var/lib/cpudeploy/weights") == "700\n755\n"
+
+
 def test_a_download_ends_with_its_connection(
     bench: Bench, lab: Lab, secrets: Secrets, wait_for: Callable[[Callable[[], bool]], None]
 ) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from cpudeploy.errors import ConnectError, ConnectionLost, EngineError, Locked, OperationFailed
 from cpudeploy.execute.failure import ModelNotServing
-from cpudeploy.execute.runner import execute, exit_code
+from cpudeploy.execute.runner import execute
+from cpudeploy.report.outcome_text import exit_code
 from cpudeploy.types import event as ev
 from cpudeploy.types import operation as op
 from cpudeploy.types.outcome import Failure, HostOutcome, Outcome
