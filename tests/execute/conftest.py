@@ -15,7 +15,6 @@ from cpudeploy.types.deployment import Host, Registry, Ssh, Sudo
 from cpudeploy.types.plan import Plan
 from tests.lab import Lab
 
-SUBNET = "10.77.9.0/24"
 ENGINE = """
 mkdir -p "/etc/docker/certs.d/$1"
 cat >"/etc/docker/certs.d/$1/ca.crt"
@@ -44,18 +43,14 @@ def wait_for() -> Callable[[Callable[[], bool]], None]:
 
 
 @pytest.fixture(scope="session")
-def lab() -> Iterator[Lab]:
-    """Two hosts with an engine of their distribution that knows the lab's registries."""
-    lab = Lab("execute", SUBNET)
-    was_running = lab.running
-    lab.up()
-    for host in lab.hosts.values():
+def lab(lab: Lab) -> Lab:
+    """The lab, its two hosts with an engine of their distribution that knows the lab's registries."""
+    for name in ("deb12", "deb13"):
         ca = (lab.state / "ca.pem").read_text()
-        done = host.exec(["sh", "-ec", ENGINE, "sh", lab.registry.tls, lab.registry.plain], stdin=ca)
+        words = ["sh", "-ec", ENGINE, "sh", lab.registry.tls, lab.registry.plain]
+        done = lab.hosts[name].exec(words, stdin=ca)
         assert done.returncode == 0, done.stderr
-    yield lab
-    if not was_running:
-        lab.down()
+    return lab
 
 
 @pytest.fixture(scope="session")
