@@ -92,7 +92,7 @@ def main() -> int:
         for host in hosts.values():
             start_default(host)
         before = wait_for_quiet()
-        rows = []
+        rows: list[Row] = []
         for title, host in hosts.items():
             share = (end - time.monotonic()) / (len(hosts) - len(rows))
             rows.append(measure(title, host, options.rounds, share))
