@@ -21,7 +21,7 @@ def mark(value: str, salt: bytes | None = None) -> str:
 
 
 def same(value: str, marked: str) -> bool:
-    """Whether `marked` is a mark of `value`. A mark of another form never is."""
+    """Whether `marked` is a mark of `value`. What is not a mark at all is a mark of nothing."""
     kind, _, rest = marked.partition(":")
     try:
         salt = base64.b64decode(rest.partition(":")[0], validate=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .change import Target
 from .engine import EngineClient
-from .runner import execute, exit_code
+from .runner import execute
 from .target import HostTarget
 
-__all__ = ["EngineClient", "HostTarget", "Target", "execute", "exit_code"]
+__all__ = ["EngineClient", "HostTarget", "Target", "execute"]

@@ -18,8 +18,9 @@ import httpx
 from ..errors import EngineError
 from ..transport.base import ByteStream
 from ..transport.http import http_client
+from ..types.names import DEPLOYMENT_LABEL
 from ..types.release import ContainerSpec
-from .engine_body import DEPLOYMENT_LABEL, create_body, differences
+from .engine_body import create_body, differences
 from .engine_stream import frames, lines, messages
 
 _NEWEST = (1, 51)

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..types.names import DEPLOYMENT_LABEL
 from ..types.release import ContainerSpec
-
-DEPLOYMENT_LABEL = "io.cpudeploy.deployment"
-RELEASE_LABEL = "io.cpudeploy.release"
-
 
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 (how the engine spells a missing host address; nothing binds here)
 

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from ..errors import HostError, HubError, NotYet, OperationFailed
 from ..secrets import Secrets
+from ..types.names import STATE_DIR
 from ..types.operation import Fetch
 from ..types.resolved import WeightFile
 
-STATE_DIR = "/var/lib/cpudeploy"
 _TRIES = 5
 _NO_CURL, _NO_SPACE, _WRONG, _BUSY, _FAILED, _OLD_CURL, _NO_RESUME, _TOO_LONG = range(10, 18)
 _STATUS = re.compile(r"returned error: (\d{3})")

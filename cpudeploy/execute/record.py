@@ -12,9 +12,9 @@ import msgspec
 from ..secrets import Secrets, mark, same
 from ..transport.base import Connection
 from ..types.base import from_json, to_json
+from ..types.names import STATE_DIR
 from ..types.operation import Record
 from ..types.release import Release
-from .fetch import STATE_DIR
 
 _READ = 'cat "$path" 2>/dev/null || true'
 

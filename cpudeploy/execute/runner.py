@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-from ..errors import ConnectError, Locked, StalePlan, worst
+from ..errors import ConnectError, Locked, StalePlan
 from ..plan.fingerprint import matches
 from ..types.base import from_json, to_json
 from ..types.event import Event, HostFinished, HostStarted, Note
-from ..types.outcome import EXIT_CODES, ChangeOutcome, HostOutcome, HostStatus, Outcome
+from ..types.outcome import ChangeOutcome, HostOutcome, HostStatus, Outcome
 from ..types.plan import Change, HostPlan, Plan
 from .change import Target, Tell, carry_out, check_fresh, document, finished
 from .failure import failure_of
@@ -40,11 +40,6 @@ def execute(plan: Plan, open_target: OpenTarget, tell: Tell, *, parallel: int = 
         _together([run.replace for run in runs], parallel)
     hosts = {run.name: run.finish() for run in runs}
     return Outcome(deployment=plan.deployment, plan=plan.id, hosts=hosts, seconds=time.monotonic() - started)
-
-
-def exit_code(outcome: Outcome) -> int:
-    """The process exit code that speaks for all hosts."""
-    return worst(EXIT_CODES[host.status] for host in outcome.hosts.values())
 
 
 class _HostRun:

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from ..errors import EngineError, NotYet, OperationFailed
+from ..probe import probe
 from ..secrets import Secrets
 from ..transport.base import Connection
 from ..transport.http import http_client
@@ -20,11 +21,11 @@ from ..types import operation as op
 from ..types.base import SecretRef
 from ..types.event import Event, Note, Progress
 from ..types.facts import Facts, Question
+from ..types.names import DEPLOYMENT_LABEL, RELEASE_LABEL
 from ..types.plan import Plan
 from ..types.resolved import Place
 from .change import Tell
 from .engine import EngineClient
-from .engine_body import DEPLOYMENT_LABEL, RELEASE_LABEL
 from .failure import ScriptFailed
 from .fetch import fetch
 from .gate import HealthGate
@@ -57,8 +58,6 @@ class HostTarget:
 
     def facts(self) -> Facts:
         """The host as it is now."""
-        from ..probe import probe
-
         return probe(self._connection, self._questions)
 
     def close(self) -> None:

@@ -63,8 +63,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name[:_SHOWN], names, n=1, cutoff=0.6)
     if close:
-        return f"did you mean `{close[0]}`?"
+        return f"did you mean {show(close[0])}?"
     if not names:
         return "there is none to choose from"
-    listed = ", ".join(f"`{n}`" for n in names[:_LISTED])
+    listed = ", ".join(show(each) for each in names[:_LISTED])
     return f"known: {listed}" + (" …" if len(names) > _LISTED else "")

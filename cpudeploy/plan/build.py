@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..steps.container import Rollout, container_changes, next_release, removal_changes
-from ..steps.context import HostContext, container_name
+from ..steps.context import HostContext
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
 from ..steps.image import image_changes
@@ -20,6 +20,7 @@ from ..steps.weights import weights_changes
 from ..types.allocation import Allocation
 from ..types.deployment import Deployment, Host, Placement
 from ..types.facts import Facts
+from ..types.names import container_name
 from ..types.plan import Change, HostPlan, Plan
 from ..types.playbook import Playbook
 from ..types.release import Instance

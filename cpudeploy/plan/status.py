@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from ..sizing.allocate import running_instance
 from ..steps.compare import drift
-from ..steps.context import container_name
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Container, Facts
+from ..types.names import container_name
 from ..types.status import State, StatusRow
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from ..errors import HostError
 from ..types.facts import Container, Engine, Image, Mark, Network, Publish
 from .records import Records
 
@@ -100,12 +101,12 @@ def read_networks(records: Records) -> dict[str, Network]:
 
 def read_images(records: Records) -> dict[str, Image]:
     found = {}
-    for identity, tags, digests, size, system, arch in _rows(records, "engine-images", 6):
+    for identity, tags, digests, size, system, arch, variant in _rows(records, "engine-images", 7):
         image = Image(
             id=identity,
             references=(*(tags or ()), *(digests or ())),
             size=size or 0,
-            platform="/".join(part for part in (system, arch) if part),
+            platform="/".join(part for part in (system, arch, variant) if part),
         )
         for reference in digests or ():
             found[reference.rpartition("@")[2]] = image
@@ -125,16 +126,14 @@ def _object(records: Records, key: str) -> dict[str, Any]:
 
 
 def _rows(records: Records, key: str, width: int) -> list[list[Any]]:
-    """One JSON list a line; of a listing that failed half-way, what came."""
+    """One JSON list a line. A listing that failed is an error: an empty one would mean nothing is there."""
     record = records.get(key)
-    rows = []
-    for line in [] if record is None else record.text.splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, list) and len(row) == width:
-            rows.append(row)
+    said = records.text(f"{key}-stderr").strip()
+    if record is None or record.code != 0:
+        raise HostError(f"listing {key.removeprefix('engine-')} failed: {said or 'no answer'}")
+    rows = [json.loads(line) for line in record.text.splitlines()]
+    if any(len(row) != width for row in rows):
+        raise HostError(f"{key} has rows of another shape than {width} fields")
     return rows
 
 

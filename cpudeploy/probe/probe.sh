@@ -44,29 +44,40 @@ ask_each() { # name listing-command -- inspecting-command: inspects whatever the
 	listing=
 	while test "$1" != --; do listing="$listing $1" && shift; done
 	shift
-	# shellcheck disable=SC2086 # our own words
-	names=$(timeout 10 $listing 2>"$aside/$name.stderr" | sort -u)
-	test -n "$names" || { echo 0 >"$aside/$name.code" && return; }
-	# shellcheck disable=SC2086 # ids
-	ask "$name" "$@" $names
+	# Twice: something listed may be gone when it is inspected.
+	for _ in 1 2; do
+		# shellcheck disable=SC2086 # our own words
+		names=$(timeout 10 $listing 2>"$aside/$name.stderr")
+		echo "$?" >"$aside/$name.code"
+		test -n "$names" || return
+		# shellcheck disable=SC2046,SC2086 # ids
+		ask "$name" "$@" $(printf '%s\n' $names | sort -u)
+		first_line "$aside/$name.code" && test "$line" = 0 && return
+	done
 }
 
-label() { printf '{{json (index .%s "io.cpudeploy.%s")}}' "$1" "$2"; }
+# The client looks names up in the API's JSON, where what is empty may be left out; `index` then says null.
+field() { # container name: {{json of it}}
+	printf '{{json (index %s "%s")}}' "$1" "$2"
+}
+
+label() { # container of Labels, name
+	printf '{{with index %s "Labels"}}{{json (index . "io.cpudeploy.%s")}}{{else}}null{{end}}' "$1" "$2"
+}
 
 # Named fields only: environment and command may hold secrets.
-container_fields="[{{json .Id}},{{json .Name}},{{json .Config.Image}},{{json .Image}},{{json .State.Status}}\
-,{{json .State.Running}},{{json .State.ExitCode}},{{json .State.OOMKilled}},{{json .RestartCount}}\
-,{{json .HostConfig.RestartPolicy.Name}},{{json .State.StartedAt}},{{json .HostConfig.CpusetCpus}}\
-,{{json .HostConfig.NanoCpus}},{{json .HostConfig.CpuQuota}},{{json .HostConfig.CpuPeriod}}\
-,{{json .HostConfig.Memory}},{{json .HostConfig.MemorySwap}},{{json .HostConfig.PortBindings}}\
-,{{json .NetworkSettings.Ports}},{{json .NetworkSettings.Networks}}\
-,$(label Config.Labels schema),$(label Config.Labels deployment),$(label Config.Labels model)\
-,$(label Config.Labels instance),$(label Config.Labels release)]"
-network_fields="[{{json .Id}},{{json .Name}},{{json .Driver}},{{json .Internal}},{{json .IPAM.Config}}\
-,$(label Labels deployment)]"
-# Not .Variant: engines leave the key out where an image has none, and the template then fails.
-image_fields="[{{json .Id}},{{json .RepoTags}},{{json .RepoDigests}},{{json .Size}},{{json .Os}}\
-,{{json .Architecture}}]"
+container_fields="[$(field . Id),$(field . Name),$(field .Config Image),$(field . Image),$(field .State Status)\
+,$(field .State Running),$(field .State ExitCode),$(field .State OOMKilled),$(field . RestartCount)\
+,$(field .HostConfig.RestartPolicy Name),$(field .State StartedAt),$(field .HostConfig CpusetCpus)\
+,$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
+,$(field .HostConfig Memory),$(field .HostConfig MemorySwap),$(field .HostConfig PortBindings)\
+,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks)\
+,$(label .Config schema),$(label .Config deployment),$(label .Config model)\
+,$(label .Config instance),$(label .Config release)]"
+network_fields="[$(field . Id),$(field . Name),$(field . Driver),$(field . Internal),$(field .IPAM Config)\
+,$(label . deployment)]"
+image_fields="[$(field . Id),$(field . RepoTags),$(field . RepoDigests),$(field . Size),$(field . Os)\
+,$(field . Architecture),$(field . Variant)]"
 
 docker=
 aside=

@@ -6,41 +6,14 @@ unknown a secret. A mark is safe to store and print; the value never leaves this
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..secrets import Secrets
+from ..secrets import Secrets, same
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Facts
+from ..types.names import container_name, secret_path
 from ..types.resolved import SecretState
-
-_PREFIX = "scrypt"
-_SALT_BYTES = 16
-STATE_FOLDER = "/var/lib/cpudeploy"
-
-
-def mark(value: str, salt: bytes | None = None) -> str:
-    """`scrypt:<salt>:<hash>` of a secret, both base64. A fresh salt unless one is given."""
-    salt = os.urandom(_SALT_BYTES) if salt is None else salt
-    hashed = hashlib.scrypt(value.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32)
-    return ":".join((_PREFIX, base64.b64encode(salt).decode(), base64.b64encode(hashed).decode()))
-
-
-def compare(value: str, known: str) -> bool:
-    """Whether `known` is a mark of `value`. Raises ValueError when it is not a mark at all."""
-    try:
-        prefix, salt, _ = known.split(":")
-        if prefix != _PREFIX:
-            raise ValueError(prefix)
-        raw = base64.b64decode(salt, validate=True)
-    except (ValueError, binascii.Error):
-        raise ValueError("not a mark of a secret") from None
-    return hmac.compare_digest(mark(value, raw).encode(), known.encode())
 
 
 def secret_states(
@@ -55,8 +28,8 @@ def secret_states(
         if placement.api_key is None or placement.host not in facts:
             continue
         for instance, release in _running(deployment.name, placement, facts[placement.host]):
-            container = f"{deployment.name}_{placement.model}_{instance}"
-            path = f"{STATE_FOLDER}/{deployment.name}/secrets/{container}/api_key"
+            container = container_name(deployment.name, placement.model, instance)
+            path = secret_path(deployment.name, container, "api_key")
             key = f"{placement.host}/{deployment.name}/{placement.model}/{instance}/api_key"
             states[key] = _state(secrets.get(placement.api_key).reveal(), release, path)
     return states
@@ -80,7 +53,4 @@ def _state(value: str, release: Any, path: str) -> SecretState:
     known = marks.get(path) if isinstance(marks, dict) else None
     if not isinstance(known, str):
         return "unknown"
-    try:
-        return "same" if compare(value, known) else "changed"
-    except ValueError:
-        return "unknown"
+    return "same" if same(value, known) else "changed"

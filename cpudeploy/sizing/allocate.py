@@ -13,6 +13,7 @@ from ..types.allocation import Allocation, MemoryNeed
 from ..types.base import from_data
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Facts
+from ..types.names import container_name
 from ..types.playbook import Playbook
 from ..types.release import Instance, Release
 from ..types.resolved import Resolved, ResolvedWeights
@@ -52,7 +53,7 @@ def allocate(
 
 def running_instance(deployment: str, placement: Placement, facts: Facts) -> Instance | None:
     """The spec that runs (or last ran) for a placement on this host, from its release file."""
-    name = f"{deployment}_{placement.model}_0"
+    name = container_name(deployment, placement.model, 0)
     container = facts.containers.get(name)
     if container is None or container.mark is None or container.mark.deployment != deployment:
         return None

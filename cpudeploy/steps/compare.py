@@ -1,7 +1,7 @@
 """What is wanted against what runs: one pure comparison, field by field, in the manifest's words.
 
-`differences` explains; `same` decides. Wishes that did not change the outcome, the gate's wording and
-where a secret's value comes from are not differences: none of them is worth a restart.
+Only what the container would become decides: a backend's new name, a wish that changes no number, the
+gate's wording, or where a secret's value comes from is not worth a restart.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ..types.base import to_data
 from ..types.facts import Container
 from ..types.plan import FieldDiff
 from ..types.release import ContainerSpec, Instance
+from .context import GIB, MIB
 
-GIB = 1 << 30
 _MEANING = (
     ("context", "context"),
     ("parallel", "parallel"),
@@ -25,37 +25,50 @@ _MEANING = (
     ("engine_version", "engine version"),
 )
 _CONTAINER = ("image", "cpuset", "memory", "publish")
-_NOT_COMPARED = frozenset({"secrets"})
 
 
 def differences(running: Instance | None, wanted: Instance, secret_changed: bool) -> tuple[FieldDiff, ...]:
     """Every field that differs; those of the container that only follow carry the prefix `container.`."""
     if running is None:
         return ()
-    found: list[FieldDiff] = []
-    for field, label in _MEANING:
-        before, after = getattr(running, field), getattr(wanted, field)
-        if before != after:
-            found.append(FieldDiff(field=label, before=str(before), after=str(after)))
-    old, new = to_data(running.container), to_data(wanted.container)
-    for field in (*_CONTAINER, *(key for key in new if key not in _CONTAINER)):
-        if field not in _NOT_COMPARED and old.get(field) != new[field]:
-            label = field if field in _CONTAINER else f"container.{field}"
-            found.append(
-                FieldDiff(field=label, before=_text(field, old.get(field)), after=_text(field, new[field]))
-            )
-    if _secret_paths(running.container) != _secret_paths(wanted.container):
-        found.append(_presence(running.container, wanted.container))
+    derived = _container_differences(running.container, wanted.container, secret_changed)
+    if not derived:
+        return ()
+    meaning = [
+        FieldDiff(field=label, before=str(before), after=str(after))
+        for field, label in _MEANING
+        if (before := getattr(running, field)) != (after := getattr(wanted, field))
+    ]
+    return (*meaning, *derived)
+
+
+def _container_differences(
+    running: ContainerSpec, wanted: ContainerSpec, secret_changed: bool
+) -> list[FieldDiff]:
+    old, new = to_data(running), to_data(wanted)
+    found = [
+        FieldDiff(
+            field=field if field in _CONTAINER else f"container.{field}",
+            before=_text(field, old.get(field)),
+            after=_text(field, new[field]),
+        )
+        for field in (*_CONTAINER, *(key for key in new if key not in _CONTAINER))
+        if field != "secrets" and old.get(field) != new[field]
+    ]
+    if _secret_paths(running) != _secret_paths(wanted):
+        found.append(_presence(running, wanted))
     elif secret_changed:
         found.append(FieldDiff(field="api_key", before="[secret]", after="[another secret]"))
-    return tuple(found)
+    return found
 
 
 def drift(container: Container, spec: ContainerSpec) -> tuple[FieldDiff, ...]:
     """What somebody changed by hand on the running container, against the spec it was created from."""
+    # A kernel without swap accounting has no swap limit to compare: the engine says -1 or 0.
+    swap = container.memory_swap if container.memory_swap > 0 else spec.memory
     pairs = (
         ("memory", container.memory, spec.memory),
-        ("memory", container.memory_swap, spec.memory),
+        ("memory with swap", swap, spec.memory),
         ("cpuset", container.cpuset, spec.cpuset),
         ("networks", sorted(container.networks), sorted(spec.networks)),
     )
@@ -84,8 +97,8 @@ def _presence(old: ContainerSpec, new: ContainerSpec) -> FieldDiff:
 def _text(field: str, value: Any) -> str | None:
     if value is None:
         return None
-    if field == "memory":
-        return f"{value / GIB:.2f} GiB"
+    if field.startswith("memory"):
+        return f"{value / GIB:.1f} GiB" if value >= GIB else f"{value // MIB} MiB"
     if field == "publish":
         return ", ".join(f"{port['address']}:{port['port']}" for port in value)
     if isinstance(value, list | tuple):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..errors import HostError
 from ..types.base import digest, from_data
 from ..types.facts import Container
+from ..types.names import LABEL, container_name
 from ..types.operation import (
     CreateContainer,
     Engine,
@@ -30,7 +31,7 @@ from ..types.plan import Change, FieldDiff, Fingerprint
 from ..types.release import Diagnosis, Instance, Release
 from ..types.resolved import ResolvedImage
 from .compare import differences, drift
-from .context import LABEL, HostContext, container_name, pointer, script
+from .context import HostContext, pointer, script
 
 SERVING_POLICY = "unless-stopped"
 _ENGINE_S = 60

@@ -11,8 +11,6 @@ from ..types.facts import Facts
 from ..types.operation import Script
 from ..types.resolved import Resolved
 
-STATE_DIR = "/var/lib/cpudeploy"
-LABEL = "io.cpudeploy"
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -30,10 +28,6 @@ class HostContext:
 def pointer(*parts: str) -> str:
     """A JSON pointer (RFC 6901) from its unescaped parts."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
-
-
-def container_name(deployment: str, model: str, instance: int) -> str:
-    return f"{deployment}_{model}_{instance}"
 
 
 def script(name: str, args: dict[str, str], *, id: str, deadline_s: int) -> Script:

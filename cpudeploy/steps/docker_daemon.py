@@ -13,9 +13,10 @@ from typing import Any
 from ..errors import HostError
 from ..types.deployment import Deployment
 from ..types.facts import File, Question
+from ..types.names import STATE_DIR
 from ..types.operation import Operation, Put
 from ..types.plan import Change, FieldDiff, Fingerprint
-from .context import STATE_DIR, HostContext, pointer, script
+from .context import HostContext, pointer, script
 
 DAEMON_JSON = "/etc/docker/daemon.json"
 HOST_RECORD = f"{STATE_DIR}/host.json"

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from ..errors import HostError
 from ..types.facts import Facts
+from ..types.names import DEPLOYMENT_LABEL
 from ..types.operation import CreateNetwork, Engine, RemoveNetwork
 from ..types.plan import Change, Fingerprint
-from .context import LABEL, HostContext, pointer
+from .context import HostContext, pointer
 
 _POOL = ipaddress.ip_network("10.213.0.0/16")
 _PREFIX = 26
@@ -62,7 +63,7 @@ def network_changes(context: HostContext) -> tuple[Change, ...]:
                         network=name,
                         subnet=subnet,
                         internal=name.endswith("_int"),
-                        labels={f"{LABEL}.deployment": context.deployment.name},
+                        labels={DEPLOYMENT_LABEL: context.deployment.name},
                     ),
                 )
                 for name, subnet in zip(missing, subnets, strict=True)

@@ -5,9 +5,10 @@ What other deployments use stays, and so do the engine, its packages, its images
 
 from __future__ import annotations
 
+from ..types.names import STATE_DIR
 from ..types.operation import Engine, RemoveContainer, RemoveNetwork, StopContainer
 from ..types.plan import Change, Fingerprint
-from .context import STATE_DIR, HostContext, pointer, script
+from .context import HostContext, pointer, script
 
 
 def remove_all_changes(context: HostContext) -> tuple[Change, ...]:

@@ -16,10 +16,11 @@ from ..manifest.versions import Version, backend_version
 from ..types.allocation import Allocation
 from ..types.deployment import Backend, Placement
 from ..types.facts import Facts, Publish
+from ..types.names import container_name, secret_path
 from ..types.playbook import ContainerTemplate, Playbook
 from ..types.release import ContainerSpec, Instance, Mount, SecretFile
 from ..types.resolved import ResolvedImage, ResolvedWeights
-from .context import STATE_DIR, HostContext, container_name
+from .context import HostContext
 from .health import wanted_gate
 from .network import network_names
 from .weights import weights_folder
@@ -173,7 +174,7 @@ def _secrets(
 ) -> tuple[SecretFile, ...]:
     if placement.api_key is None or template.api_key_file is None:
         return ()
-    path = f"{STATE_DIR}/{context.deployment.name}/secrets/{name}/{API_KEY}"
+    path = secret_path(context.deployment.name, name, API_KEY)
     return (SecretFile(name=API_KEY, path=path, target=template.api_key_file, secret=placement.api_key),)
 
 

@@ -30,9 +30,9 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 BANNER_TIMEOUT_S = 20
 AUTH_TIMEOUT_S = 30
 CHANNEL_TIMEOUT_S = 30
-KEEPALIVE_S = 15
-SILENT_LINK_S = 60
-"""A link that acknowledges nothing for so long is dead."""
+KEEPALIVE_S = 10
+SILENT_LINK_S = 30
+"""A link that acknowledges nothing for so long is dead; less than any wait for an engine's answer."""
 _ATTEMPTS = 3
 
 

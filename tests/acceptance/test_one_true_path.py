@@ -165,14 +165,9 @@ def test_a_container_stopped_by_hand_is_started_and_proven_again(site: Site):
 
 
 def test_a_port_that_somebody_else_holds_is_told_before_anything_changes(site: Site):
-    host = site.on(HOSTS[0])
-    host.check_output(
-        "systemd-run --unit squatter --quiet sh -c 'exec curl -s telnet://127.0.0.1:22 --local-port 1'"
-    )
     site.manifest["models"]["tiny"]["port"] = 22
     shown = site.run("plan", code=1)
-    assert "22" in shown
-    assert "taken" in shown
+    assert "port 22 is taken" in shown
     site.manifest["models"]["tiny"]["port"] = 8100
 
 
@@ -201,4 +196,4 @@ def test_destroy_takes_away_what_is_ours_and_nothing_else(site: Site, tmp_path: 
     assert not host.file("/var/lib/cpudeploy/rag").exists
     assert host.check_output("find /var/lib/cpudeploy -name '*.gguf' -o -name '*.meta'") == ""
     assert host.service("docker").is_running
-    assert "nothing" in site.run("destroy", "--yes") or True
+    assert "no changes" in site.run("destroy", "--yes")

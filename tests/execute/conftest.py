@@ -1,11 +1,32 @@
-"""Shared by the tests of this room."""
+"""Shared by the tests of this room: waiting, and real hosts with an engine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+
+from cpudeploy.secrets import Secrets
+from cpudeploy.transport import Connection, connect
+from cpudeploy.types.base import SecretRef
+from cpudeploy.types.deployment import Host, Registry, Ssh, Sudo
+from cpudeploy.types.plan import Plan
+from tests.lab import Lab
+
+ENGINE = """
+mkdir -p "/etc/docker/certs.d/$1"
+cat >"/etc/docker/certs.d/$1/ca.crt"
+echo "{\\"insecure-registries\\": [\\"$2\\"]}" >/etc/docker/daemon.json.new
+cmp -s /etc/docker/daemon.json.new /etc/docker/daemon.json && exit 0
+mv /etc/docker/daemon.json.new /etc/docker/daemon.json
+. /etc/os-release
+[ "$VERSION_ID" -lt 13 ] || cli=docker-cli
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io $cli >/dev/null
+systemctl restart docker
+"""
 
 
 @pytest.fixture
@@ -19,3 +40,55 @@ def wait_for() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.02)
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def lab(lab: Lab) -> Lab:
+    """The lab, its two hosts with an engine of their distribution that knows the lab's registries."""
+    for name in ("deb12", "deb13"):
+        ca = (lab.state / "ca.pem").read_text()
+        words = ["sh", "-ec", ENGINE, "sh", lab.registry.tls, lab.registry.plain]
+        done = lab.hosts[name].exec(words, stdin=ca)
+        assert done.returncode == 0, done.stderr
+    return lab
+
+
+@pytest.fixture(scope="session")
+def secrets(lab: Lab) -> Secrets:
+    """References resolve in the lab's state folder."""
+    (lab.state / "key").write_text("lab-api-key")
+    return Secrets(lab.state)
+
+
+@pytest.fixture(params=["deb12", "deb13"])
+def connection(request: pytest.FixtureRequest, lab: Lab, secrets: Secrets) -> Iterator[Connection]:
+    """A connection to each host, as a user who needs sudo."""
+    open_connection = reach(lab, request.param, secrets)
+    yield open_connection
+    open_connection.close()
+
+
+def reach(lab: Lab, name: str, secrets: Secrets) -> Connection:
+    """A new connection to a host of the lab."""
+    config = lab.state / "ssh_config"
+    config.write_text(f"IdentityFile {lab.key}\nUserKnownHostsFile {lab.known_hosts}\n")
+    password = SecretRef(kind="from_file", name="sudo-password")
+    ssh = Ssh(address=lab.hosts[name].address, user="ops", config=str(config))
+    return connect(Host(name=name, ssh=ssh, sudo=Sudo(password=password)), secrets)
+
+
+def lab_plan(lab: Lab) -> Plan:
+    """An empty plan that knows the lab's registry with a login."""
+    registry = Registry(
+        scope=lab.registry.tls,
+        username=lab.registry.user,
+        password=SecretRef(kind="from_file", name="registry-password"),
+    )
+    return Plan(deployment="rag", base=str(lab.state), origin="", registries=(registry,), hosts={})
+
+
+def artifact(name: str) -> Path:
+    """A model of the lab's cache."""
+    from tests.lab import models
+
+    return Path(getattr(models, name)())

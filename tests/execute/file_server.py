@@ -1,4 +1,4 @@
-"""A small HTTP server for downloads, with the faults real ones have. Listens on loopback."""
+"""A small HTTP server for downloads, with the faults real ones have."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class FileServer:
     """`content` at every path. Faults are switched on by setting fields; requests are kept."""
 
     content: bytes
+    address: str = "127.0.0.1"
     port: int = 0
     cut_after: int | None = None
     """Close after so many bytes of the body, once per entry of `cuts`."""
@@ -28,13 +29,13 @@ class FileServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/model.gguf"
+        return f"http://{self.address}:{self.port}/model.gguf"
 
 
 @contextmanager
-def serving(content: bytes) -> Iterator[FileServer]:
+def serving(content: bytes, address: str = "127.0.0.1") -> Iterator[FileServer]:
     """Run one until the end of the block."""
-    server = FileServer(content)
+    server = FileServer(content, address=address)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -73,7 +74,7 @@ def serving(content: bytes) -> Iterator[FileServer]:
         def log_message(self, *args: object) -> None:
             pass
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd = ThreadingHTTPServer((address, 0), Handler)
     httpd.daemon_threads = True
     server.port = httpd.server_address[1]
     threading.Thread(target=httpd.serve_forever, args=(0.05,), daemon=True).start()

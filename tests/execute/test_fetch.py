@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from file_server import FileServer, serving
-from local_shell import LocalShell
 
 from cpudeploy.errors import HostError, HubError, NotYet, OperationFailed
 from cpudeploy.execute.fetch import SCRIPT, curl_config, fetch
@@ -20,6 +18,8 @@ from cpudeploy.secrets import Secrets
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.operation import Fetch
 from cpudeploy.types.resolved import WeightFile
+from tests.execute.file_server import FileServer, serving
+from tests.execute.local_shell import LocalShell
 
 CONTENT = bytes(range(256)) * 4096
 SHA = hashlib.sha256(CONTENT).hexdigest()

@@ -8,16 +8,17 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from plans import KEPT, NAME, NEW, OLD, change, fetch_file, plan_of, replace, write_file
-from simulated import SimulatedHost
 
 from cpudeploy.errors import ConnectError, ConnectionLost, EngineError, Locked, OperationFailed
 from cpudeploy.execute.failure import ModelNotServing
-from cpudeploy.execute.runner import execute, exit_code
+from cpudeploy.execute.runner import execute
+from cpudeploy.report.outcome_text import exit_code
 from cpudeploy.types import event as ev
 from cpudeploy.types import operation as op
 from cpudeploy.types.outcome import Failure, HostOutcome, Outcome
 from cpudeploy.types.plan import Fingerprint, HostPlan, Plan
+from tests.execute.plans import KEPT, NAME, NEW, OLD, change, fetch_file, plan_of, replace, write_file
+from tests.execute.simulated import SimulatedHost
 
 
 class Fleet:

@@ -87,15 +87,17 @@ def held() -> Iterator[None]:
     finally:
         with cache.lock("engine-users"):
             mine.unlink(missing_ok=True)
-            if not any(map(_is_user, users.iterdir())):
+            others = [entry for entry in users.iterdir() if _is_user(entry)]
+            if not others:
                 stop()
 
 
 def _is_user(entry: Path) -> bool:
-    """Whether a lab's state folder, or the mark of a holder that lives."""
-    if not entry.name.startswith(".holder-"):
-        return True
-    return Path("/proc", entry.name.split("-")[1]).exists()
+    """Whether a lab's state folder, or the mark of a holder that lives; a dead one's mark is removed."""
+    if entry.name.startswith(".holder-") and not Path("/proc", entry.name.split("-")[1]).exists():
+        entry.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def image_key(image: str) -> str | None:

@@ -20,7 +20,7 @@ from tests.lab import cache, engine, hosts, images, llama, models
 from tests.lab.hosts import Host, HostSpec
 from tests.lab.hub_process import Hub
 from tests.lab.registry import Registries
-from tests.lab.shell import LabError, step
+from tests.lab.shell import LabError, run, step
 
 DEMO = ("demo", "10.77.1.0/24")
 TEST = ("test", "10.77.2.0/24")
@@ -71,7 +71,7 @@ class Lab:
     @property
     def running(self) -> bool:
         """Whether `up` has finished and its engine runs."""
-        return (self.state / "lab.json").exists() and engine.running()
+        return self._recorded().get("ready") is True and engine.running()
 
     def build(self, suites: Sequence[str] = images.SUITES) -> None:
         """Make and import everything that is slow; only what the cache lacks."""
@@ -94,7 +94,7 @@ class Lab:
                 if services:
                     jobs += [self.hub.start, self._start_registries]
                 _together(*jobs)
-                self._record()
+                self._record(ready=True)
         return self
 
     def add(self, *specs: HostSpec) -> list[Host]:
@@ -103,7 +103,6 @@ class Lab:
             images.import_host(suite)
         with self._locked():
             self._add(specs)
-            self._record()
         return [self.hosts[spec.name] for spec in specs]
 
     def remove(self, name: str) -> None:
@@ -139,12 +138,15 @@ class Lab:
         """The state folder, the keys and the network."""
         self.state.mkdir(parents=True, exist_ok=True)
         self.state.chmod(0o700)
+        self._record()  # a lab that comes no further than this can be found and taken down
         hosts.make_key(self.key)
         password = self.state / "sudo-password"
         if not password.exists():
             password.touch(mode=0o600)
             password.write_text(secrets.token_urlsafe(12))
         if not engine.docker("network", "ls", "--quiet", "--filter", f"name=^{self.network}$").strip():
+            if f" {self.gateway}/" in run(["ip", "-4", "-o", "address"]).stdout:
+                raise LabError(f"{self.subnet} is in use on this machine; choose another subnet")
             shape = ["--subnet", str(self.subnet), "--gateway", self.gateway]
             engine.docker("network", "create", *shape, "--label", self._label, self.network)
 
@@ -167,6 +169,7 @@ class Lab:
             host = Host(spec, address, f"{self.network}-{spec.name}", self.network)
             self.hosts[spec.name] = host
             fresh.append(host)
+        self._record()
         _together(*(lambda host=host: self._start_host(host) for host in fresh))
         self.known_hosts.write_text(hosts.known_hosts(list(self.hosts.values()), self.state))
 
@@ -194,9 +197,15 @@ class Lab:
         found = map(hosts.host_from_json, self._recorded().get("hosts", []))
         self.hosts = {host.name: host for host in found}
 
-    def _record(self) -> None:
+    def _record(self, *, ready: bool | None = None) -> None:
+        """Write the state file; `ready` stays as it was unless given."""
+        ready = self._recorded().get("ready", False) if ready is None else ready
         new = self.state / "lab.json.new"
-        data = {"subnet": str(self.subnet), "hosts": [host.as_json() for host in self.hosts.values()]}
+        data = {
+            "subnet": str(self.subnet),
+            "ready": ready,
+            "hosts": [host.as_json() for host in self.hosts.values()],
+        }
         new.write_text(json.dumps(data, indent=1))
         new.rename(self.state / "lab.json")
 

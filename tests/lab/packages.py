@@ -25,6 +25,7 @@ COMMANDS = {
     "docker-registry": "docker-registry",
     "htpasswd": "apache2-utils",
     "iptables": "iptables",
+    "ip": "iproute2",
     "openssl": "openssl",
     "ssh-keygen": "openssh-client",
     "curl": "curl",

@@ -219,3 +219,17 @@ def test_destroy_removes_ours_and_nothing_else():
     assert set(host.facts().containers) == {"theirs"}
     assert host.facts().networks == {}
     assert destroy_plan(wanted, {"one": host.facts()}, {}, origin="here").empty
+
+
+def test_what_changes_nothing_for_the_container_is_no_change():
+    host = SimulatedHost(facts())
+    wanted = deployment(placement())
+    carry_out(plan_for(wanted, host.facts()), host)
+    renamed = msgspec.structs.replace(wanted.backends["llama"], name="other")
+    other = msgspec.structs.replace(
+        deployment(placement(backend="other", cpus="0-3")), backends={"other": renamed}
+    )
+    given = resolved(*other.placements)
+    given = msgspec.structs.replace(given, images={"other": given.images["llama"]})
+    allocations = allocate(other, {"one": host.facts()}, given, playbooks())
+    assert make_plan(other, playbooks(), {"one": host.facts()}, {}, given, allocations, origin="here").empty

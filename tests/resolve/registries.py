@@ -23,11 +23,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import bcrypt
 import httpx
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
+
+from tests.lab.packages import install_missing
 
 from .web_server import Reply, Request
 
@@ -202,9 +203,9 @@ def start_registry(
     storage: Path | None = None,
 ) -> RunningRegistry:
     """Start docker-registry. `token`: (realm, certificate of the issuer) for token logins."""
+    install_missing()  # Debian's docker-registry among them
     program = shutil.which("docker-registry")
-    if program is None:
-        pytest.skip("docker-registry is not installed (apt-get install docker-registry)")
+    assert program is not None
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     http: dict[str, Any] = {"addr": f"127.0.0.1:{port}"}

@@ -40,6 +40,8 @@ def busybox(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Busybox
     folder = tmp_path_factory.mktemp("busybox")
     (folder / "bin").mkdir()
     (folder / "tmp").mkdir()
+    (folder / "dev").mkdir()
+    (folder / "dev" / "null").touch()
     shutil.copy("/usr/bin/busybox", folder / "bin" / "busybox")
     linked = subprocess.run(["ldd", "/usr/bin/busybox"], capture_output=True, text=True, check=False)
     for word in linked.stdout.split():

@@ -1,0 +1,20 @@
+"""What our things are called on a host: folders, containers, labels. One place, so that all rooms agree."""
+
+from __future__ import annotations
+
+STATE_DIR = "/var/lib/cpudeploy"
+"""Always here, so that deployments meet in one lease and one host record."""
+
+LABEL = "io.cpudeploy"
+DEPLOYMENT_LABEL = f"{LABEL}.deployment"
+RELEASE_LABEL = f"{LABEL}.release"
+
+
+def container_name(deployment: str, model: str, instance: int) -> str:
+    """`rag_qwen3-4b_0`; deployment and model names can't hold an underscore."""
+    return f"{deployment}_{model}_{instance}"
+
+
+def secret_path(deployment: str, container: str, name: str) -> str:
+    """The file on the host that holds a container's secret, 0600."""
+    return f"{STATE_DIR}/{deployment}/secrets/{container}/{name}"

@@ -1,0 +1,122 @@
+"""The command line as a user meets it: exit codes, one clear error, nothing heavy where nothing is done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GOOD = """\
+version: 1
+name: rag
+hosts: {one: {address: 192.0.2.1}}
+backends: {llama: {playbook: llama-cpp, image: "ghcr.io/ggml-org/llama.cpp:server-b9000"}}
+models:
+  m: {source: {huggingface: org/name}, backend: llama, on: [one], port: 8100}
+"""
+
+
+def cpudeploy(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "cpudeploy", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def test_version_loads_nothing_heavy():
+    code = (
+        "import sys\n"
+        "sys.argv = ['cpudeploy', '--version']\n"
+        "from cpudeploy.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "heavy = {'paramiko', 'fabric', 'httpx', 'jinja2', 'jsonschema', 'huggingface_hub', 'rich', 'yaml'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["cpudeploy, version 0.1.0", "[]"]
+
+
+@pytest.mark.parametrize(
+    "command", ["validate", "facts", "plan", "apply", "status", "logs", "chat", "destroy"]
+)
+def test_every_command_has_help(command: str):
+    done = cpudeploy(command, "--help")
+    assert done.returncode == 0
+    assert "Usage:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["aply"], "Did you mean apply?"),
+        (["plan", "--formt", "json"], "--format"),
+        (["plan", "--format", "yaml"], "yaml"),
+        (["chat", "m"], "PROMPT"),
+        (["plan", "--limit", "tow"], "choose from one"),
+    ],
+)
+def test_usage_errors_exit_64_and_say_what_would_be_right(tmp_path: Path, arguments: list[str], says: str):
+    (tmp_path / "inventory.yaml").write_text(GOOD)
+    done = cpudeploy(*arguments, cwd=tmp_path)
+    assert done.returncode == 64
+    assert says in done.stderr
+
+
+def test_all_problems_of_a_manifest_are_told_at_once_with_their_place(tmp_path: Path):
+    (tmp_path / "inventory.yaml").write_text(GOOD.replace("port: 8100", "port: 99999, contxt: 1"))
+    done = cpudeploy("validate", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "inventory.yaml:6:" in done.stderr
+    assert "contxt" in done.stderr and "context" in done.stderr
+    assert "99999" in done.stderr or "port" in done.stderr
+
+
+def test_a_valid_manifest_is_said_to_be_valid(tmp_path: Path):
+    (tmp_path / "inventory.yaml").write_text(GOOD)
+    done = cpudeploy("validate", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "valid" in done.stdout
+
+
+def test_a_missing_manifest_is_one_clear_error(tmp_path: Path):
+    done = cpudeploy("plan", "nowhere.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "nowhere.yaml" in done.stderr
+
+
+def test_destroy_does_not_ask_where_nobody_can_answer(tmp_path: Path):
+    (tmp_path / "inventory.yaml").write_text(GOOD.replace("192.0.2.1", "127.0.0.1, ssh: {port: 1}"))
+    done = cpudeploy("destroy", cwd=tmp_path)
+    assert done.returncode in (4, 64)
+
+
+def test_the_wheel_carries_playbooks_and_schemas(tmp_path: Path):
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "build", "-q", "--wheel", "-o", tmp_path], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("playbooks", "schemas"):
+        for file in (ROOT / folder).iterdir():
+            assert f"cpudeploy/data/{folder}/{file.name}" in names
+    scripts = {str(path.relative_to(ROOT)) for path in (ROOT / "cpudeploy").rglob("*.sh")}
+    assert scripts <= names
+
+
+@pytest.mark.parametrize(
+    "inventory", sorted((ROOT / "inventories").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_every_example_inventory_is_valid(inventory: Path):
+    assert cpudeploy("validate", str(inventory)).returncode == 0

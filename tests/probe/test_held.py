@@ -1,0 +1,178 @@
+"""Answers to questions and what we left on the host, by the real script on a made-up tree."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from cpudeploy.errors import HostError
+from cpudeploy.probe import arguments, parse
+from cpudeploy.types.base import Unknown
+from cpudeploy.types.facts import Disk, File, Listening, Question
+
+from .trees import Tree
+
+WEIGHTS = "var/lib/cpudeploy/weights"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    tree = Tree(tmp_path)
+    tree.cpus([((0,), 0, 0)])
+    tree.memory(1 << 20)
+    return tree
+
+
+def file(key: str, arg: str = "") -> Question:
+    return Question(kind="file", key=key, arg=arg)
+
+
+def test_a_file_with_its_content(tree: Tree) -> None:
+    text = 'it\'s "text"\n\n  with an end\n\n'
+    (tree.folder / "a dir").mkdir()
+    path = tree.folder / "a dir" / "file"
+    path.write_text(text)
+    path.chmod(0o640)
+    found = tree.facts([file("/a dir/file", "text")]).files["/a dir/file"]
+    assert found == File(
+        size=len(text), mode="0640", owner="root", sha256=hashlib.sha256(text.encode()).hexdigest(), text=text
+    )
+
+
+def test_a_file_without_content_asked(tree: Tree) -> None:
+    tree.write("data", "x")
+    found = tree.facts([file("/data")]).files["/data"]
+    assert isinstance(found, File)
+    assert found.text is None
+
+
+def test_an_empty_file_is_not_an_absent_one(tree: Tree) -> None:
+    (tree.folder / "empty").touch()
+    files = tree.facts([file("/empty", "text"), file("/absent", "text")]).files
+    assert isinstance(found := files["/empty"], File)
+    assert (found.size, found.text) == (0, "")
+    assert files["/absent"] is None
+
+
+def test_a_folder_has_no_hash(tree: Tree) -> None:
+    found = tree.facts([file("/etc", "text")]).files["/etc"]
+    assert isinstance(found, File)
+    assert isinstance(found.sha256, Unknown)
+    assert found.text is None
+
+
+def test_names_that_look_like_shell_are_only_names(tree: Tree) -> None:
+    name = "/$(touch pwned)'; touch pwned; `touch pwned` -rf"
+    assert tree.facts([file(name, "text")]).files == {name: None}
+    assert not list(tree.folder.rglob("pwned"))
+
+
+def test_a_name_with_a_line_break_is_refused() -> None:
+    with pytest.raises(HostError, match="line break"):
+        arguments([file("/a\n/b")], weights_dir="/w")
+
+
+def test_a_folder_that_is_not_there_is_measured_at_its_parent(tree: Tree) -> None:
+    question = Question(kind="disk", key="/data/models/new")
+    found = tree.facts([question]).disks["/data/models/new"]
+    at = os.statvfs(tree.folder)
+    assert isinstance(found, Disk)
+    assert found.total == at.f_blocks * at.f_frsize
+    assert 0 < found.free < found.total
+    assert found.mount.startswith("/")
+
+
+def test_a_package_no_manager_knows_is_none(tree: Tree) -> None:
+    asked = tree.facts([Question(kind="package", key="no-such-package-at-all")]).packages
+    assert asked == {"no-such-package-at-all": None}
+
+
+def test_weights_are_verified_by_what_they_were_when_hashed(tree: Tree) -> None:
+    good, touched, unhashed = "a" * 64, "b" * 64, "c" * 64
+    for name in (good, touched, unhashed):
+        tree.write(f"{WEIGHTS}/blobs/{name}", "weights")
+        stat = (tree.folder / WEIGHTS / "blobs" / name).stat()
+        if name != unhashed:
+            size = stat.st_size + (name == touched)
+            tree.write(f"{WEIGHTS}/blobs/{name}.meta", f"{size} {int(stat.st_mtime)} {stat.st_ino}")
+    tree.write(f"{WEIGHTS}/partial/{'d' * 64}", "half")
+    tree.write(f"{WEIGHTS}/refs/rag.0001-abcd", "tree-1\ntree-2\n")
+    tree.write(f"{WEIGHTS}/trees/tree-1/sub/b.gguf", "x")
+    (tree.folder / WEIGHTS / "trees/tree-1/Model A.gguf").hardlink_to(tree.folder / WEIGHTS / "blobs" / good)
+    weights = tree.facts().weights
+    assert {name: blob.verified for name, blob in weights.blobs.items()} == {
+        good: True,
+        touched: False,
+        unhashed: False,
+    }
+    assert weights.blobs[good].size == 8
+    assert weights.trees["tree-1"]["Model A.gguf"] == weights.blobs[good].inode
+    assert set(weights.trees["tree-1"]) == {"Model A.gguf", "sub/b.gguf"}
+    assert weights.partial == {"d" * 64: 5}
+    assert weights.refs == {"rag.0001-abcd": ("tree-1", "tree-2")}
+
+
+def test_releases_and_the_hosts_record(tree: Tree) -> None:
+    tree.write("var/lib/cpudeploy/rag/releases/0001-abcd.json", '{"id": "0001-abcd"}')
+    tree.write("var/lib/cpudeploy/rag/releases/0002-beef.json", "{broken")
+    tree.write("var/lib/cpudeploy/other/releases/0001-f00d.json", "{}")
+    tree.write("var/lib/cpudeploy/host.json", '{"keys": {}}')
+    facts = tree.facts()
+    assert facts.releases == {
+        "rag": {"0001-abcd": {"id": "0001-abcd"}, "0002-beef": {"unknown": "not JSON"}},
+        "other": {"0001-f00d": {}},
+    }
+    assert facts.host_record == {"keys": {}}
+
+
+def test_listening_ports_of_both_families(tree: Tree) -> None:
+    tree.write(
+        "proc/net/tcp",
+        "  sl  local_address\n   0: 0100007F:1F90 00000000:0000 0A x\n   1: 0B074D0A:0016 0100000A:D2 01 x\n",
+    )
+    tree.write(
+        "proc/net/tcp6",
+        "  sl  local_address\n"
+        "   0: 00000000000000000000000000000000:0016 00000000000000000000000000000000:0000 0A x\n"
+        "   1: 0000000000000000FFFF00000100007F:0050 00000000000000000000000000000000:0000 0A x\n",
+    )
+    assert tree.facts().ports == (
+        Listening(address="127.0.0.1", port=8080),
+        Listening(address="::", port=22),
+        Listening(address="::ffff:7f00:1", port=80),
+    )
+
+
+def test_ports_that_cannot_be_read_are_unknown(tree: Tree) -> None:
+    assert isinstance(tree.facts().ports, Unknown)
+
+
+def test_addresses_and_routes(tree: Tree) -> None:
+    tree.write(
+        "proc/net/fib_trie",
+        "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.20.1.11\n        /32 host LOCAL\n"
+        "     |-- 10.20.1.255\n        /32 link BROADCAST\n     |-- 127.0.0.1\n        /32 host LOCAL\n",
+    )
+    tree.write(
+        "proc/net/if_inet6",
+        "20010db8000000000000000000000001 02 40 00 80 eth0\n"
+        "fe800000000000000000000000000001 02 40 20 80 eth0\n",
+    )
+    tree.write(
+        "proc/net/route",
+        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"
+        "eth0\t00000000\t0101140A\t0003\t0\t0\t0\t00000000\neth0\t0001140A\t00000000\t0001\t0\t0\t0\t00FFFFFF\n",
+    )
+    facts = tree.facts()
+    assert facts.addresses == ("10.20.1.11", "2001:db8::1")
+    assert facts.routes == ("10.20.1.0/24",)
+
+
+def test_a_document_cut_off_is_not_taken_for_facts(tree: Tree) -> None:
+    document = tree.document()
+    for cut in (len(document) // 2, len(document) - 8):
+        with pytest.raises(HostError, match="damaged"):
+            parse(document[:cut], "h1")

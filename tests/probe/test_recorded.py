@@ -1,0 +1,139 @@
+"""Documents recorded from real hosts: Debian 12 and 13, bare, limited, and with an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cpudeploy.errors import HostError
+from cpudeploy.probe import parse
+from cpudeploy.types.base import from_json, to_json
+from cpudeploy.types.facts import Container, Facts, Mark, Network, Publish
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def document(name: str) -> bytes:
+    return (RECORDED / f"{name}.txt").read_bytes()
+
+
+def facts(name: str) -> Facts:
+    return parse(document(name), "h1")
+
+
+def with_record(name: str, key: str, text: str, code: int = 0) -> bytes:
+    """A recorded document with one record added or replaced (the last one counts)."""
+    data = text.encode()
+    return document(name) + b"%s %d %d\n%s\n" % (key.encode(), code, len(data), data)
+
+
+@pytest.mark.parametrize("file", sorted(RECORDED.glob("*.txt")), ids=lambda file: file.stem)
+def test_recorded_facts_survive_their_json_form(file: Path) -> None:
+    found = parse(file.read_bytes(), "h1")
+    assert from_json(to_json(found), Facts) == found
+
+
+def test_a_bare_host() -> None:
+    found = facts("debian12-bare")
+    assert (found.os.id, found.os.version, found.os.arch) == ("debian", "12", "amd64")
+    assert found.engine.state == "absent"
+    assert found.containers == {}
+    assert found.tools["apt-get"] and not found.tools["docker"]
+    assert isinstance(found.cpu.cores, tuple) and len(found.cpu.cores) == 2
+    assert isinstance(found.cpu.flags, tuple) and "avx2" in found.cpu.flags
+
+
+def test_limits_that_only_the_cgroup_shows() -> None:
+    found = facts("debian12-limited")
+    assert isinstance(found.cpu.cores, tuple)
+    assert [core.cpus for core in found.cpu.cores] == [(1,)]
+    assert (found.cpu.online, found.cpu.quota) == (2, 0.5)
+    assert (found.memory.total, found.memory.limit) == (2 << 30, 2 << 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "api", "package"),
+    [
+        ("debian12-docker20.10", "20.10.24+dfsg1", "1.41", "installed:20.10.24+dfsg1-1+deb12u1+b6"),
+        ("debian13-docker26.1", "26.1.5+dfsg1", "1.45", "installed:26.1.5+dfsg1-9+deb13u1+b1"),
+    ],
+)
+def test_an_engine_and_what_it_holds(name: str, version: str, api: str, package: str) -> None:
+    found = facts(name)
+    engine = found.engine
+    assert (engine.state, engine.version, engine.api_version) == ("running", version, api)
+    assert (engine.root, engine.storage, engine.live_restore) == ("/var/lib/docker", "overlay2", False)
+    assert engine.insecure == {"127.0.0.0/8": True}
+    assert found.packages["docker.io"] == package
+    assert found.packages["nginx"] is not None and found.packages["nginx"].startswith("candidate:")
+
+    ours = found.containers["rag_qwen3-4b_0"]
+    assert ours.mark == Mark(
+        schema=1, deployment="rag", model="qwen3-4b", instance=0, release="0001-abcdef12"
+    )
+    assert (ours.running, ours.status, ours.restart_policy) == (True, "running", "unless-stopped")
+    assert (ours.cpuset, ours.memory, ours.memory_swap) == ("0-1", 1 << 28, 1 << 28)
+    assert ours.publish == (Publish(address="127.0.0.1", port=8100, container_port=8080),)
+    assert ours.networks == {"rag_pub": "10.201.0.2"}
+
+    foreign = found.containers["foreign"]
+    assert (foreign.mark, foreign.running, foreign.exit_code, foreign.quota) == (None, False, 3, 0.5)
+
+    network = found.networks["rag_pub"]
+    assert (network.deployment, network.subnets, network.internal) == ("rag", ("10.201.0.0/26",), False)
+    assert isinstance(found.networks["bridge"], Network)
+
+    assert len(found.images) == 1
+    digest, image = next(iter(found.images.items()))
+    repository = "10.77.7.2:5000/ggml-org/llama.cpp"
+    assert image.references == (f"{repository}:server-b11434", f"{repository}@{digest}")
+    assert image.platform == "linux/amd64"
+
+
+@pytest.mark.parametrize("name", ["debian12-docker20.10", "debian13-docker26.1"])
+def test_of_containers_neither_environment_nor_command_is_read(name: str) -> None:
+    assert b"foreign-secret" not in document(name)
+
+
+def test_podmans_shim_is_foreign() -> None:
+    shim = '/usr/bin/docker\n#!/bin/sh\nexec /usr/bin/podman "$@"'
+    found = parse(with_record("debian12-docker20.10", "engine-client", shim), "h1")
+    assert (found.engine.state, found.engine.detail) == ("foreign", "`docker` is podman")
+    assert found.containers == {}
+
+
+def test_a_snap_is_foreign() -> None:
+    found = parse(with_record("debian12-docker20.10", "engine-client", "/snap/bin/docker\n"), "h1")
+    assert (found.engine.state, found.engine.detail) == ("foreign", "docker is a snap")
+
+
+def test_an_engine_that_does_not_answer_is_stopped() -> None:
+    info = '{"ServerErrors": ["Cannot connect to the Docker daemon"], "ServerVersion": ""}'
+    found = parse(with_record("debian13-docker26.1", "engine-info", info, 1), "h1")
+    assert (found.engine.state, found.engine.detail) == ("stopped", "Cannot connect to the Docker daemon")
+    assert found.containers == {}
+
+
+def test_an_engine_that_hangs_is_stopped() -> None:
+    found = parse(with_record("debian13-docker26.1", "engine-info", "", 124), "h1")
+    assert (found.engine.state, found.engine.detail) == ("stopped", "the engine did not answer within 10 s")
+
+
+def test_a_listing_that_failed_is_an_error_and_not_an_empty_engine() -> None:
+    with pytest.raises(HostError, match="listing containers failed"):
+        parse(with_record("debian13-docker26.1", "engine-containers", "", 1), "h1")
+
+
+def test_a_proxys_password_is_not_kept() -> None:
+    info = '{"ServerVersion": "26", "HttpProxy": "http://user:secret@proxy:3128", "NoProxy": "10.0.0.0/8"}'
+    found = parse(with_record("debian13-docker26.1", "engine-info", info), "h1")
+    assert found.proxy == {"http": "http://proxy:3128", "no_proxy": "10.0.0.0/8"}
+
+
+def test_a_container_with_half_our_labels_is_not_ours() -> None:
+    row = document("debian12-docker20.10").split(b"engine-containers 0 ")[1].split(b"\n")[1].decode()
+    half = row.replace('"0001-abcdef12"]', "null]")
+    found = parse(with_record("debian12-docker20.10", "engine-containers", half), "h1")
+    assert isinstance(container := found.containers["rag_qwen3-4b_0"], Container)
+    assert container.mark is None
