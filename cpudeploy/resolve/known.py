@@ -10,8 +10,9 @@ from typing import Any
 
 from ..types.deployment import Backend, Deployment
 from ..types.facts import Facts
+from ..types.references import DIGEST
 from .images import Known
-from .references import DIGEST, parse
+from .references import parse
 
 
 def known_image(deployment: Deployment, backend: Backend, facts: Mapping[str, Facts]) -> Known:

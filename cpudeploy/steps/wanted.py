@@ -18,6 +18,7 @@ from ..types.deployment import Backend, Placement
 from ..types.facts import Facts, Publish
 from ..types.names import container_name, secret_path
 from ..types.playbook import ContainerTemplate, Playbook
+from ..types.references import parse_reference
 from ..types.release import ContainerSpec, Instance, Mount, SecretFile
 from ..types.resolved import ResolvedImage, ResolvedWeights
 from .context import HostContext
@@ -46,7 +47,7 @@ def wanted_instance(
     values = _values(placement, allocation, backend, playbook, image, weights, template, version)
     secrets = _secrets(context, placement, template, name)
     spec = ContainerSpec(
-        image=f"{_repository(image.reference)}@{image.digest}",
+        image=parse_reference(image.reference).at(image.digest),
         entrypoint=tuple(render(part, values) for part in template.entrypoint),
         command=(*_arguments(template, values), *(render(arg, values) for arg in placement.args)),
         env={key: render(text, values) for key, text in {**template.env, **placement.env}.items()},
@@ -176,10 +177,3 @@ def _secrets(
         return ()
     path = secret_path(context.deployment.name, name, API_KEY)
     return (SecretFile(name=API_KEY, path=path, target=template.api_key_file, secret=placement.api_key),)
-
-
-def _repository(reference: str) -> str:
-    """The reference without digest and tag."""
-    name = reference.partition("@")[0]
-    head, colon, tag = name.rpartition(":")
-    return head if colon and "/" not in tag else name
