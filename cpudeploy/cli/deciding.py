@@ -12,16 +12,17 @@ from ..plan import make_plan
 from ..resolve import resolve
 from ..sizing import allocate
 from ..types.plan import Plan
-from .site import Site
+from .site import Site, narrowed
 
 
 def decide(site: Site, inventory: Path) -> Plan:
-    """The plan for the hosts that answered. Raises whatever stands in the way of one."""
+    """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
+    stands in the way of a plan for all of them."""
     manifest = site.manifest
-    resolved = resolve(
-        site.deployment, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve"
-    )
-    allocations = allocate(site.deployment, site.facts, resolved, manifest.playbooks)
+    # What nobody can be given need not be looked up: a plan of unreachable hosts asks no registry.
+    told = narrowed(site.deployment, site.facts)
+    resolved = resolve(told, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve")
+    allocations = allocate(told, site.facts, resolved, manifest.playbooks)
     return make_plan(
         site.deployment,
         manifest.playbooks,
@@ -30,6 +31,7 @@ def decide(site: Site, inventory: Path) -> Plan:
         resolved,
         allocations,
         origin=origin_of(inventory),
+        unknown=site.unknown,
     )
 
 

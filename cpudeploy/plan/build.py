@@ -7,6 +7,7 @@ no decision of its own about a resource; that is what `steps/` is for. Pure: sam
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ..steps.container import Rollout, container_changes, next_release, removal_changes
 from ..steps.context import HostContext
@@ -40,8 +41,10 @@ def make_plan(
     allocations: Mapping[AllocationKey, Allocation],
     *,
     origin: str,
+    unknown: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
-    """The plan for every host that told its facts; `unreachable` (host → why) stand in it without changes.
+    """The plan for every host that told its facts; `unreachable` and `unknown` (host → why) stand in it
+    without changes.
 
     Raises HostError where a host can't be brought to what is wanted.
     """
@@ -49,6 +52,8 @@ def make_plan(
     for name, host in deployment.hosts.items():
         if name in unreachable:
             hosts[name] = HostPlan(host=host, headline="", changes=(), unreachable=unreachable[name])
+        elif name in unknown:
+            hosts[name] = HostPlan(host=host, headline="", changes=(), unknown=unknown[name])
         elif name in facts:
             context = HostContext(deployment=deployment, host=host, facts=facts[name], resolved=resolved)
             mine = {key[0]: value for key, value in allocations.items() if key[1] == name}
@@ -63,13 +68,20 @@ def make_plan(
 
 
 def destroy_plan(
-    deployment: Deployment, facts: Mapping[str, Facts], unreachable: Mapping[str, str], *, origin: str
+    deployment: Deployment,
+    facts: Mapping[str, Facts],
+    unreachable: Mapping[str, str],
+    *,
+    origin: str,
+    unknown: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """The plan that removes everything this deployment owns; engines and packages stay."""
     hosts = {}
     for name, host in deployment.hosts.items():
         if name in unreachable:
             hosts[name] = HostPlan(host=host, headline="", changes=(), unreachable=unreachable[name])
+        elif name in unknown:
+            hosts[name] = HostPlan(host=host, headline="", changes=(), unknown=unknown[name])
         elif name in facts:
             context = HostContext(deployment=deployment, host=host, facts=facts[name], resolved=Resolved())
             hosts[name] = _plan_of(context, remove_all_changes(context))
