@@ -29,13 +29,6 @@ class _Stalled(Exception):
     """Messages came, bytes did not."""
 
 
-def pinned(place: Place) -> str:
-    """`repository@digest`, the name under which the engine will hold it."""
-    repository = place.reference.partition("@")[0]
-    head, slash, last = repository.rpartition("/")
-    return f"{head}{slash}{last.partition(':')[0]}@{place.digest}"
-
-
 def pull_image(
     engine: EngineClient,
     request: PullImage,
@@ -46,7 +39,7 @@ def pull_image(
     stall_s: float = _STALL_S,
 ) -> None:
     """Pull unless one of the places' images is there. `progress(done, total)` in bytes, `note` a sentence."""
-    if any(engine.image(pinned(place)) is not None for place in request.places):
+    if any(engine.image(place.reference) is not None for place in request.places):
         return
     refused: list[str] = []
     for place in request.places:
@@ -79,7 +72,7 @@ def _from_place(
         sums = PullProgress(expected=request.size)
         try:
             engine.pull(
-                pinned(place),
+                place.reference,
                 platform=request.platform,
                 auth=login(place),
                 stall_s=stall_s,
@@ -121,12 +114,12 @@ def _watch(
 
 def _check(engine: EngineClient, place: Place, request: PullImage) -> None:
     """The image is there under the name containers will be created from, for the right platform."""
-    image = engine.image(pinned(place))
+    image = engine.image(place.reference)
     if image is None:
-        raise RegistryError(f"the engine pulled {pinned(place)} but does not hold it under that name")
+        raise RegistryError(f"the engine pulled {place.reference} but does not hold it under that name")
     found = f"{image.get('Os', '')}/{image.get('Architecture', '')}"
     if request.platform and not request.platform.startswith(found):
         raise RegistryError(
-            f"{pinned(place)} is for {found}, this host needs {request.platform}",
+            f"{place.reference} is for {found}, this host needs {request.platform}",
             do="use an image (or a mirror) that has this platform",
         )

@@ -46,7 +46,7 @@ def _what(operation: op.Operation) -> str:
 def _request(request: op.EngineRequest) -> str:
     match request:
         case op.PullImage():
-            places = ", then ".join(f"{place.reference}@{place.digest}" for place in request.places)
+            places = ", then ".join(place.reference for place in request.places)
             return f"pull {places} · {request.platform} · {data_size(request.size)}"
         case op.CreateContainer():
             return f"create {request.container} from {request.spec.image}"

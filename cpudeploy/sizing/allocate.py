@@ -19,10 +19,10 @@ from ..types.release import Instance, Release
 from ..types.resolved import Resolved, ResolvedWeights
 from .cores import Share, Wish, share_cores
 from .cpulist import parse_cpulist
-from .gguf import MIB, gguf_need, slot_tokens
+from .fit import largest_that_fits
+from .gguf import MIB, container_limit, gguf_need, slot_tokens
 
 _DEFAULT_CONTEXT = 8192
-_LIMIT_GRAIN = 16 * MIB
 _HOST_RESERVE = 384 * MIB
 
 AllocationKey = tuple[str, str, int]
@@ -47,7 +47,7 @@ def allocate(
             weights = resolved.weights[f"{placement.model}@{name}"]
             playbook = playbooks[deployment.backends[placement.backend].playbook]
             allocations[key] = _one(deployment, placement, shares[placement.model], weights, playbook)
-        _check_memory(deployment, name, host_facts, allocations)
+        _check_memory(deployment, name, host_facts, resolved, allocations)
     return allocations
 
 
@@ -110,7 +110,7 @@ def _one(
             where=where,
             do="say memory: for this model",
         )
-    memory = placement.memory or _limit(need.total)
+    memory = placement.memory or container_limit(need.total)
     if memory < need.total:
         raise DoesNotFit(
             f"memory {_gib(memory)} is less than the {_gib(need.total)} it needs",
@@ -139,7 +139,11 @@ def _one(
 
 
 def _check_memory(
-    deployment: Deployment, host: str, facts: Facts, allocations: Mapping[AllocationKey, Allocation]
+    deployment: Deployment,
+    host: str,
+    facts: Facts,
+    resolved: Resolved,
+    allocations: Mapping[AllocationKey, Allocation],
 ) -> None:
     total = facts.memory.total
     if not isinstance(total, int):
@@ -159,13 +163,32 @@ def _check_memory(
         raise DoesNotFit(
             f"the models need {_gib(wanted)} ({parts}), {_gib(max(room, 0))} of {_gib(total)} can be given",
             where=host,
-            do="lower context or parallel, pick a smaller quantisation, or move a model to another host",
+            do=f"{_advice(mine, resolved, wanted - room)}, or move a model to another host",
         )
 
 
-def _limit(need: int) -> int:
-    """The container's limit for a predicted peak: a twentieth of slack, whole 16 MiB."""
-    return -(-(need + need // 20) // _LIMIT_GRAIN) * _LIMIT_GRAIN
+def _advice(mine: list[Allocation], resolved: Resolved, excess: int) -> str:
+    """How the models of a host get `excess` bytes smaller: with numbers where one of them alone can."""
+    ways = []
+    for allocation in mine:
+        weights = resolved.weights[f"{allocation.model}@{allocation.host}"]
+        if weights.gguf is None or container_limit(allocation.need.total) != allocation.memory:
+            continue  # its limit is as the manifest says
+        context, parallel = largest_that_fits(
+            weights.gguf,
+            file_bytes=weights.size,
+            context=allocation.context,
+            parallel=allocation.parallel,
+            cache_ram=allocation.need.cache,
+            room=allocation.memory - excess,
+        )
+        fits = [f"context {context}"] if context else []
+        fits += [f"parallel {parallel}"] if parallel else []
+        if fits:
+            ways.append(f"{allocation.model} would fit with {' or '.join(fits)}")
+    return ", or ".join(
+        [*ways, "pick a smaller quantisation" if ways else "pick a smaller quantisation or model"]
+    )
 
 
 def _gib(size: int) -> str:

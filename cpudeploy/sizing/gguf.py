@@ -16,6 +16,7 @@ SLOT_GRAIN = 256
 _BATCH = 512
 """Tokens of one prompt batch (`--ubatch-size`)."""
 
+_LIMIT_GRAIN = 16 * MIB
 _F16 = 2
 _F32 = 4
 _ENGINE = 96 * MIB
@@ -50,3 +51,8 @@ def gguf_need(
         engine=_ENGINE,
         cache=cache_ram,
     )
+
+
+def container_limit(need: int) -> int:
+    """The container's limit for a predicted peak: a twentieth of slack, whole 16 MiB. Bytes."""
+    return -(-(need + need // 20) // _LIMIT_GRAIN) * _LIMIT_GRAIN

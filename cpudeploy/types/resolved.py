@@ -12,7 +12,8 @@ from .base import SecretRef, Struct
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """One place an image can be pulled from: `reference@digest`, and how the engine must speak to it.
+    """One place an image can be pulled from, and how the engine must speak to it. `reference` is
+    `repository@digest`, the name under which the engine will hold it.
 
     `registry` is the host[:port] part; `login` the scope of the manifest's registry entry, if any.
     """

@@ -12,7 +12,7 @@ from cpudeploy.execute.runner import execute
 from cpudeploy.plan.fingerprint import matches
 from cpudeploy.types.outcome import HostOutcome
 from tests.execute.plans import KEPT, NAME, NEW, OLD, plan_of, replace
-from tests.execute.simulated import Killed, SimulatedHost
+from tests.simulated import Killed, SimulatedHost
 
 OPERATIONS = [operation.id for operation in replace().operations]
 

@@ -18,14 +18,15 @@ from cpudeploy.types import operation as op
 from cpudeploy.types.outcome import Failure, HostOutcome, Outcome
 from cpudeploy.types.plan import Fingerprint, HostPlan, Plan
 from tests.execute.plans import KEPT, NAME, NEW, OLD, change, fetch_file, plan_of, replace, write_file
-from tests.execute.simulated import SimulatedHost
+from tests.factories import facts
+from tests.simulated import SimulatedHost
 
 
 class Fleet:
     """Simulated hosts and everything told while a plan ran on them."""
 
     def __init__(self, *names: str) -> None:
-        self.hosts = {name: SimulatedHost(name) for name in names}
+        self.hosts = {name: SimulatedHost(facts(name)) for name in names}
         self.events: list[ev.Event] = []
         self.unreachable: set[str] = set()
 

@@ -12,7 +12,7 @@ from cpudeploy.types.base import from_json, to_data, to_json
 from cpudeploy.types.facts import Engine, Facts, Listening
 from cpudeploy.types.plan import Plan
 from tests.factories import container, deployment, facts, network, placement, playbooks, resolved
-from tests.plan.simulated import SimulatedHost
+from tests.simulated import SimulatedHost
 
 BARE = Engine(state="absent")
 
@@ -162,7 +162,7 @@ def test_a_stopped_container_is_started_and_proven_again_not_replaced():
     wanted = deployment(placement())
     carry_out(plan_for(wanted, host.facts()), host)
     served = host.facts().containers["rag_smol_0"].id
-    host._change("rag_smol_0", running=False, exit_code=137)
+    host.container("rag_smol_0").update(running=False, exit_code=137)
     (change,) = plan_for(wanted, host.facts()).hosts["one"].changes
     assert change.action == "gate"
     assert "137" in change.why
@@ -174,7 +174,7 @@ def test_what_was_changed_by_hand_is_shown_and_put_right():
     host = SimulatedHost(facts())
     wanted = deployment(placement())
     carry_out(plan_for(wanted, host.facts()), host)
-    host._change("rag_smol_0", memory=123 << 20)
+    host.container("rag_smol_0")["memory"] = 123 << 20
     (change,) = plan_for(wanted, host.facts()).hosts["one"].changes
     assert [diff.why for diff in change.diff if diff.field == "memory"] == ["changed by hand"]
     carry_out(plan_for(wanted, host.facts()), host)
@@ -213,8 +213,7 @@ def test_destroy_removes_ours_and_nothing_else():
     host = SimulatedHost(facts())
     wanted = deployment(placement())
     carry_out(plan_for(wanted, host.facts()), host)
-    foreign = msgspec.structs.replace(container("x"), mark=None)
-    host._set(containers={**host.facts().containers, "theirs": foreign})
+    host.state["containers"]["theirs"] = to_data(msgspec.structs.replace(container("x"), mark=None))
     carry_out(destroy_plan(wanted, {"one": host.facts()}, {}, origin="here"), host)
     assert set(host.facts().containers) == {"theirs"}
     assert host.facts().networks == {}

@@ -127,7 +127,8 @@ def record(host: str, instances: dict[str, Instance]) -> Record:
 
 
 def pull() -> Operation:
-    place = Place(reference=f"m.daocloud.io/{IMAGE}", digest="sha256:" + "ab" * 32, registry="m.daocloud.io")
+    digest = "sha256:" + "ab" * 32
+    place = Place(reference=f"m.daocloud.io/{IMAGE}@{digest}", digest=digest, registry="m.daocloud.io")
     request = PullImage(places=(place,), platform="linux/amd64", size=86_000_000)
     return Engine(id="pull", deadline_s=900, request=request)
 

@@ -1,0 +1,1 @@
+"""Measurements run by hand; none of them is a test."""

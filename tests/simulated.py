@@ -1,0 +1,179 @@
+"""A host in memory: operations change a facts document by the rules their docstrings state.
+
+Used to prove that plans converge and that the runner does what it says. Knows nothing of plans.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import Any
+
+from cpudeploy.errors import CpudeployError, EngineError, GateFailed
+from cpudeploy.types import operation as op
+from cpudeploy.types.base import from_data, to_data
+from cpudeploy.types.event import Event, Progress
+from cpudeploy.types.facts import Engine, Facts, Mark
+from cpudeploy.types.release import Release
+from tests.factories import container, facts
+
+
+class Killed(BaseException):
+    """The controller died: no handler of the program sees this."""
+
+
+class SimulatedHost:
+    """One host. `failing`: served names that never pass their gate; `fail[operation id]` is raised
+    instead of doing it, `before[operation id]` called first; `log` has what was asked, in order."""
+
+    def __init__(self, found: Facts | None = None, *, failing: Collection[str] = ()) -> None:
+        self.state: dict[str, Any] = to_data(found or facts("h1"))
+        self.failing = set(failing)
+        self.fail: dict[str, CpudeployError] = {}
+        self.before: dict[str, Callable[[], None]] = {}
+        self.log: list[str] = []
+        self.probes = 0
+        self.closed = threading.Event()
+
+    def facts(self) -> Facts:
+        self.probes += 1
+        return from_data(self.state, Facts)
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def perform(self, operation: op.Operation, tell: Callable[[Event], None]) -> None:
+        self.log.append(operation.id)
+        if operation.id in self.before:
+            self.before[operation.id]()
+        tell(Progress(host="", change="", operation=operation.id, text="at it"))
+        if operation.id in self.fail:
+            raise self.fail[operation.id]
+        match operation:
+            case op.Engine(request=request):
+                self._engine(request)
+            case op.Script():
+                self._script(operation)
+            case op.Put(path=path, content=content):
+                size = len(content) if isinstance(content, str) else 1
+                file = {"kind": "file", "size": size, "mode": "0600", "owner": "root", "sha256": "x"}
+                self.state["files"][path] = file
+            case op.Fetch(file=file):
+                blob = {"size": file.size, "inode": 1, "verified": True}
+                self.state["weights"]["blobs"][file.sha256] = blob
+            case op.Record():
+                self._record(operation)
+            case op.Wait(container=container, gate=gate):
+                if not self.container(container)["running"]:
+                    raise GateFailed(f"{container} is not running")
+                if any(check.equals in self.failing for check in gate.checks):
+                    raise GateFailed(f"{container} never got ready")
+            case _:
+                raise AssertionError(f"the simulated host does not know {operation}")
+
+    def container(self, name: str) -> dict[str, Any]:
+        """Facts of a container that must be there."""
+        if name not in self.state["containers"]:
+            raise EngineError(f"no such container: {name}", status=404)
+        found: dict[str, Any] = self.state["containers"][name]
+        return found
+
+    def add(self, name: str, release: str, *, running: bool = True, policy: str = "unless-stopped") -> None:
+        """A container of ours as an earlier apply left it."""
+        mark = Mark(schema=1, deployment="rag", model="qwen", instance=0, release=release)
+        self._put_container(name, mark, running=running, restart_policy=policy)
+
+    def _put_container(self, name: str, mark: Mark, **fields: Any) -> None:
+        found = container(mark.model, release=mark.release, id=f"id-{name}-{mark.release}", mark=mark)
+        self.state["containers"][name] = {**to_data(found), **fields}
+
+    def _script(self, operation: op.Script) -> None:
+        args = operation.args
+        if operation.script == "install-docker-debian":
+            self.state["engine"] = to_data(Engine(state="running", version="26.1.5"))
+        elif operation.script == "link-tree":
+            names = [line.partition(" ")[2] for line in args["files"].splitlines()]
+            self.state["weights"]["trees"][args["tree"]] = dict.fromkeys(names, 7)
+        elif operation.script == "forget":
+            self.state["releases"].pop(args["deployment"], None)
+
+    def _record(self, operation: op.Record) -> None:
+        release = Release(
+            id=operation.release,
+            deployment=operation.deployment,
+            host=operation.host,
+            origin=operation.origin,
+            created="2026-11-30T00:00:00Z",
+            instances=operation.instances,
+        )
+        releases = self.state["releases"].setdefault(operation.deployment, {})
+        releases[operation.release] = to_data(release)
+
+    def _engine(self, request: op.EngineRequest) -> None:
+        containers, networks = self.state["containers"], self.state["networks"]
+        match request:
+            case op.PullImage(places=places):
+                image = {"id": "sha256:2", "references": [], "size": 1, "platform": "linux/amd64"}
+                self.state["images"][places[0].digest] = image
+            case op.CreateNetwork(network=name, subnet=subnet, internal=internal, labels=labels):
+                ours = labels["io.cpudeploy.deployment"]
+                networks[name] = {
+                    "id": name,
+                    "driver": "bridge",
+                    "internal": internal,
+                    "subnets": [subnet],
+                    "deployment": ours,
+                }
+            case op.RemoveNetwork(network=name):
+                networks.pop(name, None)
+            case op.CreateContainer():
+                self._create(request)
+            case op.StartContainer(container=name):
+                self.container(name).update(running=True, status="running")
+            case op.StopContainer(container=name):
+                if name in containers:
+                    containers[name].update(running=False, status="exited")
+            case op.RenameContainer(container=name, to=to):
+                if name in containers and to in containers:
+                    raise EngineError(f"{to} is taken", status=409)
+                if name in containers:
+                    containers[to] = containers.pop(name)
+                self.container(to)
+            case op.RemoveContainer(container=name, release=release):
+                if name in containers and release in ("", containers[name]["mark"]["release"]):
+                    del containers[name]
+            case op.RestartPolicy(container=name, policy=policy):
+                self.container(name)["restart_policy"] = policy
+            case _:
+                raise AssertionError(f"the simulated engine does not know {request}")
+
+    def _create(self, request: op.CreateContainer) -> None:
+        labels = {key.removeprefix("io.cpudeploy."): value for key, value in request.labels.items()}
+        mark = Mark(
+            schema=int(labels.get("schema", "1")),
+            deployment=labels["deployment"],
+            model=labels.get("model", "qwen"),
+            instance=int(labels.get("instance", "0")),
+            release=labels["release"],
+        )
+        found = self.state["containers"].get(request.container)
+        if found is not None:
+            if found["mark"] != to_data(mark):
+                raise EngineError(f"{request.container} is taken", status=409)
+            return
+        publish = to_data(request.spec.publish)
+        for other in self.state["containers"].values():
+            if other["running"] and any(port in other["publish"] for port in publish):
+                raise EngineError("the port is taken", status=500)
+        self._put_container(
+            request.container,
+            mark,
+            running=False,
+            status="created",
+            restart_policy="no",
+            cpuset=request.spec.cpuset,
+            memory=request.spec.memory,
+            memory_swap=request.spec.memory,
+            publish=publish,
+            networks=dict.fromkeys(request.spec.networks, ""),
+        )
