@@ -208,9 +208,7 @@ def _advice(mine: list[Allocation], resolved: Resolved, excess: int) -> str:
         fits += [f"parallel {parallel}"] if parallel else []
         if fits:
             ways.append(f"{allocation.model} would fit with {' or '.join(fits)}")
-    return ", or ".join(
-        [*ways, "pick a smaller quantisation" if ways else "pick a smaller quantisation or model"]
-    )
+    return ", or ".join([*ways, "pick a smaller quantisation"])
 
 
 def _gib(size: int) -> str:
