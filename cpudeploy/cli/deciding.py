@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ..plan import make_plan
 from ..resolve import resolve
-from ..sizing import allocate
 from ..types.plan import Plan
 from .site import Site, narrowed
 
@@ -22,15 +21,13 @@ def decide(site: Site, inventory: Path) -> Plan:
     # What nobody can be given need not be looked up: a plan of unreachable hosts asks no registry.
     told = narrowed(site.deployment, site.facts)
     resolved = resolve(told, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve")
-    allocations = allocate(told, site.facts, resolved, manifest.playbooks)
     return make_plan(
         site.deployment,
         manifest.playbooks,
         site.facts,
-        site.unreachable,
         resolved,
-        allocations,
         origin=origin_of(inventory),
+        unreachable=site.unreachable,
         unknown=site.unknown,
     )
 

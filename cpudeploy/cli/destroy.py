@@ -45,8 +45,8 @@ def command(
         plan = destroy_plan(
             found.deployment,
             found.facts,
-            found.unreachable,
             origin=origin_of(inventory),
+            unreachable=found.unreachable,
             unknown=found.unknown,
         )
         if not plan.empty and not yes:

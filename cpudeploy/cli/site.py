@@ -25,7 +25,7 @@ from ..transport import Connection, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
-from .troubles import code_of, sentence
+from .troubles import code_of
 
 _AT_ONCE = 32
 """Hosts connected to at the same time."""
@@ -50,14 +50,14 @@ class Site:
     def unreachable(self) -> dict[str, str]:
         """Hosts that could not be reached: name → why."""
         return {
-            name: sentence(error) for name, error in self.troubles.items() if isinstance(error, ConnectError)
+            name: error.sentence for name, error in self.troubles.items() if isinstance(error, ConnectError)
         }
 
     @property
     def unknown(self) -> dict[str, str]:
         """Hosts that were reached, or could have been, but of which nothing is known: name → why."""
         reached = self.troubles.keys() - self.unreachable.keys()
-        return {name: sentence(error) for name, error in self.troubles.items() if name in reached}
+        return {name: error.sentence for name, error in self.troubles.items() if name in reached}
 
     @property
     def code(self) -> int:

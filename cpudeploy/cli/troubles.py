@@ -11,11 +11,6 @@ from ..errors import ERROR, UNREACHABLE, ConnectError, CpudeployError
 from .terminal import stderr
 
 
-def sentence(error: CpudeployError) -> str:
-    """What is wrong and what to do, without where: that is said beside it."""
-    return f"{error.what} ({error.do})" if error.do else error.what
-
-
 def code_of(error: CpudeployError) -> int:
     """The exit code of a command that could not ask a host: 4 where it was not reached, else 1."""
     return UNREACHABLE if isinstance(error, ConnectError) else ERROR
@@ -26,4 +21,4 @@ def tell(troubles: Mapping[str, CpudeployError]) -> None:
     console = stderr()
     for host, error in troubles.items():
         word = "unreachable" if isinstance(error, ConnectError) else "error"
-        console.try_write(f"{host}: {word}: {sentence(error)}")
+        console.try_write(f"{host}: {word}: {error.sentence}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import time
 from collections.abc import Mapping
+from typing import cast
 
 from ..sizing.allocate import running_instance
 from ..steps.compare import drift
@@ -17,14 +18,14 @@ from ..types.status import State, StatusRow
 def status_rows(
     deployment: Deployment,
     facts: Mapping[str, Facts],
-    unreachable: Mapping[str, str],
-    unknown: Mapping[str, str],
+    unreachable: Mapping[str, str] | None = None,
+    unknown: Mapping[str, str] | None = None,
 ) -> tuple[StatusRow, ...]:
     """Rows in manifest order for hosts that told their facts; then one for each other host, with why."""
     return (
         *(_row(deployment.name, p, facts[p.host]) for p in deployment.placements if p.host in facts),
-        *(StatusRow(host=name, state="unreachable", detail=why) for name, why in unreachable.items()),
-        *(StatusRow(host=name, state="unknown", detail=why) for name, why in unknown.items()),
+        *(StatusRow(host=name, state="unreachable", detail=why) for name, why in (unreachable or {}).items()),
+        *(StatusRow(host=name, state="unknown", detail=why) for name, why in (unknown or {}).items()),
     )
 
 
@@ -54,13 +55,15 @@ def _row(deployment: str, placement: Placement, facts: Facts) -> StatusRow:
 
 
 def _state(deployment: str, placement: Placement, facts: Facts, container: Container) -> tuple[State, str]:
+    if container.status in ("restarting", "paused"):
+        return cast(State, container.status), f"after {container.restarts} restarts"
     if not container.running:
         return "stopped", f"exit code {container.exit_code}" + (
             ", out of memory" if container.oom_killed else ""
         )
     if container.restart_policy == "no":
         return "starting", "its gate was never passed"
-    recorded = running_instance(deployment, placement, facts)
+    recorded = running_instance(deployment, placement.model, facts)
     by_hand = drift(container, recorded.container) if recorded is not None else ()
     if by_hand:
         return "drifted", ", ".join(diff.field for diff in by_hand) + " changed by hand"
