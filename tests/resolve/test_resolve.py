@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cpudeploy.errors import HostError, RegistryError
+from cpudeploy.errors import HostError, RegistryError, SecretError
 from cpudeploy.resolve import resolve
 from cpudeploy.resolve.references import parse
 from cpudeploy.secrets import Secrets
@@ -126,3 +126,16 @@ def test_several_failures_are_told_at_once(secrets: Secrets) -> None:
 def test_the_heavy_client_of_hubs_loads_only_when_a_hub_is_asked() -> None:
     code = "import sys, cpudeploy.resolve; sys.exit('huggingface_hub' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_registrys_password_that_is_missing_is_found_before_anything_is_pulled(secrets: Secrets) -> None:
+    place = f"127.0.0.1:{free_port()}"
+    password = SecretRef(kind="from_env", name="NO_SUCH_VARIABLE")
+    wanted = deployment(
+        placement(),
+        image=f"{place}/x@{OTHER}",
+        registries=(Registry(scope=place, username=USER, password=password),),
+    )
+    image = Image(id="i", references=(), size=1, platform="linux/amd64")
+    with pytest.raises(SecretError, match="NO_SUCH_VARIABLE"):
+        resolve(wanted, {"h1": facts(images={OTHER: image})}, {}, secrets, cache=None)
