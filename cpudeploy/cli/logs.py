@@ -27,9 +27,7 @@ def command(
     follow: bool,
 ) -> int:
     """Show the last log lines of MODEL on each of its hosts."""
-    import httpx
-
-    from ..errors import EngineError, UsageError
+    from ..errors import UsageError
     from ..execute import EngineClient
     from .running import Running, ask_each, instances_of
     from .site import site
@@ -43,12 +41,9 @@ def command(
 
         def show(instance: Running) -> None:
             connection = found.connections[instance.host]
-            try:
-                with EngineClient(connection.dial_engine) as engine:
-                    for line in engine.logs(instance.container, tail=tail, follow=follow):
-                        text = found.secrets.redact(line)
-                        console.write(f"{instance.host}  {text}" if len(instances) > 1 else text)
-            except httpx.HTTPError as error:
-                raise EngineError(f"the connection to the engine broke: {error}") from None
+            with EngineClient(connection.dial_engine) as engine:
+                for line in engine.logs(instance.container, tail=tail, follow=follow):
+                    text = found.secrets.redact(line)
+                    console.write(f"{instance.host}  {text}" if len(instances) > 1 else text)
 
         return ask_each(found, instances, show)
