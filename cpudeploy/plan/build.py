@@ -108,8 +108,16 @@ def _plan(
         origin=origin,
         registries=deployment.registries,
         hosts=hosts,
+        warnings=_notes(resolved),
         destroy=destroy,
     )
+
+
+def _notes(resolved: Resolved) -> tuple[str, ...]:
+    """What resolving had to say: places that did not answer, digests nobody could vouch for."""
+    told = [note for image in resolved.images.values() for note in image.notes]
+    told += [note for weights in resolved.weights.values() for note in weights.notes]
+    return tuple(dict.fromkeys(told))
 
 
 def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: str) -> HostPlan:
