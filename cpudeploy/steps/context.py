@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from ..types.deployment import Deployment, Host
-from ..types.facts import Facts
+from ..types.facts import Container, Facts
 from ..types.operation import Script
 from ..types.resolved import Resolved
 
@@ -23,6 +23,10 @@ class HostContext:
     host: Host
     facts: Facts
     resolved: Resolved
+
+    def owns(self, container: Container) -> bool:
+        """Whether a container of the host is this deployment's."""
+        return container.mark is not None and container.mark.deployment == self.deployment.name
 
 
 def pointer(*parts: str) -> str:
