@@ -16,6 +16,7 @@ from ..types.deployment import Host, Placement
 from ..types.facts import Facts
 from ..types.release import Instance
 from .context import HostContext
+from .found import is_ours
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -109,7 +110,7 @@ def refuse_taken_ports(context: HostContext, instances: Mapping[str, Instance]) 
 def _foreign_containers(context: HostContext) -> Iterator[_Holder]:
     """Running containers of others: named, and known even where the engine listens for none of them."""
     for name, container in context.facts.containers.items():
-        if container.running and not context.owns(container):
+        if container.running and not is_ours(context, container):
             for publish in container.publish:
                 yield _Holder(f"container {name}, something that is not ours", publish.address, publish.port)
 
@@ -119,7 +120,7 @@ def _foreign_sockets(context: HostContext) -> Iterator[_Holder]:
     ours = [
         _Holder("", publish.address, publish.port)
         for container in context.facts.containers.values()
-        if container.running and context.owns(container)
+        if container.running and is_ours(context, container)
         for publish in container.publish
     ]
     ports = context.facts.ports

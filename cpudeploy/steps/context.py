@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from importlib import resources
 
 from ..types.deployment import Deployment, Host
-from ..types.facts import Container, Facts
+from ..types.facts import Facts
 from ..types.operation import Script
 from ..types.resolved import Resolved
+
+ENGINE_ROOT = "/var/lib/docker"
+"""Where an engine will keep its images when it is not there yet to be asked."""
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -23,10 +26,6 @@ class HostContext:
     host: Host
     facts: Facts
     resolved: Resolved
-
-    def owns(self, container: Container) -> bool:
-        """Whether a container of the host is this deployment's."""
-        return container.mark is not None and container.mark.deployment == self.deployment.name
 
 
 def pointer(*parts: str) -> str:
