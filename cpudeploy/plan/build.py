@@ -16,6 +16,7 @@ from ..sizing import allocate
 from ..steps.addresses import refuse_taken_ports
 from ..steps.container import container_changes, next_release, removal_changes
 from ..steps.context import HostContext
+from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
 from ..steps.image import image_changes
