@@ -68,8 +68,9 @@ def test_facts_tell_every_host_and_why_one_has_none(tmp_path: Path):
 def test_status_has_a_row_for_a_host_that_is_not_reached(tmp_path: Path):
     write(tmp_path, {"away": gone(), "here": HERE})
     done = cpudeploy("status", "--format", "json", cwd=tmp_path)
-    states = {row["host"]: row["state"] for row in json.loads(done.stdout)["instances"]}
-    assert states == {"away": "unreachable", "here": "missing"}
+    rows = {row["host"]: row for row in json.loads(done.stdout)["instances"]}
+    assert (rows["away"]["state"], rows["away"]["model"]) == ("unreachable", "")
+    assert (rows["here"]["state"] != "unreachable", rows["here"]["model"]) == (True, "m")
     assert done.returncode == 4
 
 
