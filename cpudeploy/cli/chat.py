@@ -42,11 +42,12 @@ def command(
     from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass, model=model) as found:
-        instances = instances_of(found, model)
+        asked = instances_of(found, model)
+        several = len(asked.instances) > 1
         console = stdout()
 
         def ask(instance: Running) -> None:
-            if len(instances) > 1:
+            if several:
                 console.write(Ink(console.colour)(instance.host, "bold"))
             said = False
             try:
@@ -58,7 +59,7 @@ def command(
                 if said:
                     console.write("")
 
-        return ask_each(found, instances, ask)
+        return ask_each(asked, ask)
 
 
 def answer(site: Site, instance: Running, prompt: str, max_tokens: int) -> Iterator[str]:

@@ -34,9 +34,10 @@ def command(
     from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass, model=model) as found:
-        instances = instances_of(found, model)
-        if follow and len(instances) > 1:
-            raise UsageError("--follow takes one host", do=f"add --limit {instances[0].host}")
+        asked = instances_of(found, model)
+        several = len(asked.instances) > 1
+        if follow and several:
+            raise UsageError("--follow takes one host", do=f"add --limit {asked.instances[0].host}")
         console = stdout()
 
         def show(instance: Running) -> None:
@@ -44,6 +45,6 @@ def command(
             with EngineClient(connection.dial_engine) as engine:
                 for line in engine.logs(instance.container, tail=tail, follow=follow):
                     text = found.secrets.redact(line)
-                    console.write(f"{instance.host}  {text}" if len(instances) > 1 else text)
+                    console.write(f"{instance.host}  {text}" if several else text)
 
-        return ask_each(found, instances, show)
+        return ask_each(asked, show)

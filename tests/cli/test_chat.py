@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cpudeploy.cli.chat import answer
-from cpudeploy.cli.running import Running, ask_each
+from cpudeploy.cli.running import Found, Running, ask_each
 from cpudeploy.cli.site import Site
 from cpudeploy.errors import ConnectError, CpudeployError, HostError
 from cpudeploy.manifest import Manifest
@@ -107,18 +107,15 @@ def test_one_that_fails_keeps_no_other_from_being_asked(found: Site, capsys: pyt
             list(answer(found, one, "hello", 8))
 
     port = free_port()
-    both = [instance(port, container="first"), instance(port, container="second")]
-    assert ask_each(found, both, ask_one) == 1
+    both = (instance(port, container="first"), instance(port, container="second"))
+    assert ask_each(Found(both, {}), ask_one) == 1
     assert asked == ["first", "second"]
     assert "here: error: " in capsys.readouterr().err
 
 
-def test_hosts_without_facts_are_told_and_decide_the_exit_code(
-    found: Site, capsys: pytest.CaptureFixture[str]
-):
-    found.troubles["away"] = ConnectError("no answer", do="check the network")
-    found.troubles["mute"] = CpudeployError("tells nothing")
-    assert ask_each(found, [], lambda _: None) == 4
+def test_hosts_without_an_instance_are_told_and_decide_the_exit_code(capsys: pytest.CaptureFixture[str]):
+    away, mute = ConnectError("no answer", do="check the network"), CpudeployError("tells nothing")
+    assert ask_each(Found((), {"away": away, "mute": mute}), lambda _: None) == 4
     assert capsys.readouterr().err.splitlines() == [
         "away: unreachable: no answer; do: check the network",
         "mute: error: tells nothing",
