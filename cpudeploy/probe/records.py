@@ -22,9 +22,10 @@ class Record:
 
 
 class Records:
-    """All records of a document, by key."""
+    """All records of a document, by key. `host`: whose they are."""
 
     def __init__(self, document: bytes, host: str) -> None:
+        self.host = host
         self._records: dict[str, Record] = {}
         at = 0
         while at < len(document):
