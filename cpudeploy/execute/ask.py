@@ -96,8 +96,6 @@ class Asker:
                 env={"CPUDEPLOY_CURL": config},
                 deadline_s=timeout_s + 10,
             )
-        except httpx.HTTPError as error:
-            raise Unreachable(f"the engine's connection broke: {error}") from None
         except CpudeployError as error:
             raise Unreachable(error.what) from None
         if rc in _NO_SUCH_COMMAND:

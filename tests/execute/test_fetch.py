@@ -334,11 +334,11 @@ def test_several_that_find_a_killed_download_do_not_write_at_the_same_time(
     # Each call is later than the one before: what one has found may be another's when it acts on it.
     for tool in ("mv", "flock"):
         late = programs / tool
-        late.write_text(f'''#!/bin/sh
+        late.write_text(f"""#!/bin/sh
 echo >>"$0.calls"
 sleep "0.$(wc -l <"$0.calls")"
 exec {shutil.which(tool)} "$@"
-''')
+""")
         late.chmod(0o755)
     host.shell.env = {"PATH": f"{programs}:{host.shell.env['PATH']}"}
     with serving(CONTENT) as slow:
