@@ -59,10 +59,11 @@ class HostOutcome(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The end of one apply. `endpoints`: container → base URL on its host, for those that passed."""
+    """The end of one apply. `warnings`: what belongs to no host and changed nothing there."""
 
     schema: Literal["cpudeploy.outcome/1"] = "cpudeploy.outcome/1"
     deployment: str
     plan: str
     hosts: dict[str, HostOutcome]
+    warnings: tuple[str, ...] = ()
     seconds: float
