@@ -27,13 +27,9 @@ class Due:
     def past(self) -> bool:
         return self._deadline.past
 
-    @property
-    def left_s(self) -> float:
-        return self._deadline.left() or 0.0
-
     def wait_s(self, at_most: float | None = None) -> float:
         """How long one may wait now: what is left, or `at_most`. Raises OperationFailed when it is over."""
-        left = self.left_s
+        left = self._deadline.left() or 0.0
         if left <= 0:
             raise OperationFailed(f"{self._what}: not done in {self._seconds:g} s")
         return left if at_most is None else min(left, at_most)

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import EngineError
+from ..transport.wire import Deadline
 from ..types.operation import Wait
 from ..types.outcome import Failure
 from ..types.release import Check
 from .ask import Asker, Dial, Unreachable
 from .check import differs
-from .deadline import Due, DueStream
 from .engine import EngineClient, EngineLost, EngineSilent
 from .failure import ModelNotServing, diagnose
 
@@ -43,8 +43,8 @@ class HealthGate:
     ) -> None:
         self._engine = engine
         self._deadline_s = min(operation.gate.deadline_s, operation.deadline_s)
-        self._due = due = Due(f"wait for {operation.container}", self._deadline_s)
-        self._dial: Dial = lambda address, port: DueStream(dial(address, port), lambda: due)
+        self._deadline = Deadline(self._deadline_s)
+        self._dial = dial
         self._wait = operation
         self._key = key
         self._alive = alive
@@ -74,7 +74,7 @@ class HealthGate:
     def _until(self, check: Check, asker: Asker) -> None:
         self._polls = 0
         while True:
-            left = max(1.0, self._due.left_s)
+            left = max(1.0, self._deadline.left() or 0.0)
             # A completion takes as long as the host needs; anything else answers soon or not at all.
             timeout = left if check.method == "POST" else min(_GET_S, left)
             try:
@@ -113,7 +113,7 @@ class HealthGate:
 
     def _pause(self, missing: str) -> None:
         """Wait for the next look, showing life; raises at the deadline, saying what is `missing`."""
-        if self._due.past:
+        if self._deadline.past:
             what = f"{self._wait.container} does not serve after {self._deadline_s} s: {missing}"
             raise ModelNotServing(self._failure(self._redact(what), None, False, self._restarts or 0))
         for line in self._log(1):
