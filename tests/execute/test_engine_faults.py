@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cpudeploy.errors import EngineError, OperationFailed, RegistryError
@@ -141,6 +142,20 @@ def test_a_gate_ends_at_the_deadline_of_its_operation_with_the_log(bench: Bench)
     with pytest.raises(ModelNotServing, match="does not serve after 1 s") as error:
         bench.do(gate(Check(name="ready", path="/health")))
     assert error.value.failure.log == ("loading still",)
+
+
+def test_a_model_that_only_trickles_does_not_serve(bench: Bench) -> None:
+    port = bench.server.port
+    ports = {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}]}
+    shown = container(NetworkSettings={"Ports": ports, "Networks": {}})
+    bench.server.answers = {
+        "json": lambda request: request.json(shown),
+        "health": lambda request: request.trickle(lambda _: b" "),
+    }
+    wait = gate(Check(name="ready", path="/health"))
+    wait = msgspec.structs.replace(wait, port=port, gate=msgspec.structs.replace(wait.gate, port=port))
+    with pytest.raises(ModelNotServing, match=r"check ready \(GET /health\): the answer: not done in"):
+        bench.do(wait)
 
 
 @pytest.mark.parametrize(
