@@ -35,7 +35,7 @@ def certificate_changes(context: HostContext) -> tuple[Change, ...]:
     return tuple(change for change in changes if change is not None)
 
 
-def certificate_removal_changes(context: HostContext) -> tuple[Change, ...]:
+def certificate_removal_changes(context: HostContext, why: str) -> tuple[Change, ...]:
     """Every certificate this deployment has put on the host, away again."""
     record = host_record(context)
     paths = tuple(claimed(context, _FOLDER))
@@ -51,7 +51,7 @@ def certificate_removal_changes(context: HostContext) -> tuple[Change, ...]:
             step="docker_daemon",
             subject="certificates",
             action="remove",
-            why="destroy",
+            why=why,
             summary=" · ".join(path.removeprefix(_FOLDER).partition("/")[0] for path in paths),
             before=Fingerprint(equals=owners(record, paths)),
             after=Fingerprint(equals=owners(left, paths)),

@@ -40,10 +40,10 @@ def daemon_changes(context: HostContext, insecure: tuple[str, ...]) -> tuple[Cha
     return (*certificate_changes(context), *_insecure_changes(context, insecure))
 
 
-def daemon_removal_changes(context: HostContext) -> tuple[Change, ...]:
+def daemon_removal_changes(context: HostContext, why: str) -> tuple[Change, ...]:
     """What undoes this deployment's share of the engine's settings: all that nobody else needs and that
     was not there before. Raises HostError where a file involved can't be understood."""
-    return (*_insecure_removal(context), *certificate_removal_changes(context))
+    return (*_insecure_removal(context, why), *certificate_removal_changes(context, why))
 
 
 def _insecure_changes(context: HostContext, wanted: tuple[str, ...]) -> tuple[Change, ...]:
@@ -129,7 +129,7 @@ def _join(context: HostContext, shared: tuple[str, ...], claims: dict[str, Share
     )
 
 
-def _insecure_removal(context: HostContext) -> tuple[Change, ...]:
+def _insecure_removal(context: HostContext, why: str) -> tuple[Change, ...]:
     record = host_record(context)
     mine = claimed(context, DAEMON_JSON)
     if not mine:
@@ -147,7 +147,7 @@ def _insecure_removal(context: HostContext) -> tuple[Change, ...]:
             step="docker_daemon",
             subject="daemon.json",
             action="remove",
-            why="destroy",
+            why=why,
             summary=f"no plain HTTP to {', '.join(gone)} any more · reload, nothing restarts"
             if gone
             else "gives up its share; the settings stay",

@@ -44,8 +44,7 @@ def engine_changes(context: HostContext) -> tuple[Change, ...]:
         )
     if engine.state == "stopped":
         start = script("start-docker", {}, id="start-docker", deadline_s=_START_S)
-        summary = "start the installed engine · what it holds is known, and the rest planned, once it runs"
-        return (_change("update", "not running", summary, start, facts),)
+        return (_change("update", "not running", "start the installed engine", start, facts),)
     refuse_without_apt(facts, "Docker", "install Docker yourself and say engine: {use: existing}")
     install = script(
         "install-docker-debian",

@@ -34,8 +34,8 @@ def allow(host: Settings, wanted: Deployment = RAG, *registries: str) -> None:
 
 
 def leave(host: Settings, wanted: Deployment = RAG) -> None:
-    host.carry_out(*daemon_removal_changes(host.context(wanted)))
-    assert daemon_removal_changes(host.context(wanted)) == ()
+    host.carry_out(*daemon_removal_changes(host.context(wanted), "destroy"))
+    assert daemon_removal_changes(host.context(wanted), "destroy") == ()
 
 
 def test_the_owners_settings_stay_and_never_reach_the_plan() -> None:
@@ -82,7 +82,7 @@ def test_each_deployment_takes_back_only_its_own_registry() -> None:
 def test_what_the_owner_allowed_is_not_claimed_and_stays() -> None:
     host = Settings(THEIRS)
     assert daemon_changes(host.context(RAG), ("theirs:5000",)) == ()
-    assert daemon_removal_changes(host.context(RAG)) == ()
+    assert daemon_removal_changes(host.context(RAG), "destroy") == ()
 
 
 def test_what_the_owner_wrote_but_did_not_load_stays() -> None:
@@ -120,7 +120,7 @@ def test_a_removal_killed_anywhere_is_finished_by_the_next() -> None:
         allow(host)
         return host
 
-    (change,) = daemon_removal_changes(served().context(RAG))
+    (change,) = daemon_removal_changes(served().context(RAG), "destroy")
     for kept in range(len(change.operations) + 1):
         host = served()
         host.perform(*change.operations[:kept])
@@ -173,7 +173,7 @@ def test_a_host_record_that_is_not_understood_is_refused_at_the_plan() -> None:
     with pytest.raises(HostError, match=r"host\.json can't be understood"):
         daemon_changes(host.context(RAG), (MIRROR,))
     with pytest.raises(HostError, match=r"host\.json can't be understood"):
-        daemon_removal_changes(host.context(RAG))
+        daemon_removal_changes(host.context(RAG), "destroy")
     assert daemon_changes(host.context(RAG), ()) == ()
 
 
