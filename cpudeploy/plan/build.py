@@ -19,6 +19,7 @@ from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
 from ..steps.image import image_changes
 from ..steps.network import network_changes
+from ..steps.package import package_changes
 from ..steps.remove_all import remove_all_changes
 from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
@@ -126,6 +127,8 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
             # What it holds is only seen once it runs.
             return _plan_of(context, tuple(changes), warnings=(_RUN_AGAIN,))
     allocations = allocate(context.deployment, context.host.name, context.facts, context.resolved, playbooks)
+    if _wants(context.host, placements, context.deployment, playbooks, "package"):
+        changes += package_changes(context)
     if _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
         changes += daemon_changes(context, _insecure(context, placements))
     if placements:
