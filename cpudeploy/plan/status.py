@@ -25,6 +25,10 @@ def status_rows(deployment: Deployment, facts: Mapping[str, Facts]) -> tuple[Sta
 
 
 def _row(deployment: str, placement: Placement, facts: Facts) -> StatusRow:
+    if facts.engine.state == "stopped":
+        return StatusRow(
+            host=placement.host, model=placement.model, state="stopped", detail="the Docker engine is stopped"
+        )
     container = facts.containers.get(container_name(deployment, placement.model, 0))
     if container is None or container.mark is None or container.mark.deployment != deployment:
         return StatusRow(

@@ -146,7 +146,7 @@ class _Table:
             part, more = divmod(len(free), len(wishes))
             start = position * part + min(position, more)
             cores = free[start : start + part + (position < more)]
-            whole = f"all {_count(len(cores))} that are free"
+            whole = "the one free core" if len(cores) == 1 else f"all {len(cores)} free cores"
             equal = f"{_count(len(cores))}, an equal share of what is free"
             self._take(wish.name, cores, whole if len(wishes) == 1 else equal)
 
