@@ -12,8 +12,8 @@ from ..errors import HostError
 from ..types.facts import Facts
 from ..types.operation import Script
 from ..types.plan import Change, Fingerprint
+from .apt import distribution, refuse_without_apt
 from .context import HostContext, script
-from .package import distribution, refuse_without_apt
 
 _INSTALL_S = 900
 _START_S = 120

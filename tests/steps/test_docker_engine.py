@@ -7,8 +7,8 @@ import pytest
 
 from cpudeploy.errors import HostError
 from cpudeploy.steps.context import HostContext
+from cpudeploy.steps.curl import curl_changes
 from cpudeploy.steps.docker_engine import engine_changes
-from cpudeploy.steps.package import package_changes
 from cpudeploy.types.deployment import HostPath, Placement
 from cpudeploy.types.facts import Engine, Os
 from cpudeploy.types.resolved import Resolved
@@ -39,17 +39,17 @@ def test_an_existing_engine_is_neither_installed_nor_started(state: str) -> None
 
 
 def test_curl_is_installed_where_it_is_missed_also_beside_an_engine() -> None:
-    (change,) = package_changes(context(placement(), tools={"apt-get": True, "curl": False}))
+    (change,) = curl_changes(context(placement(), tools={"apt-get": True, "curl": False}))
     (install,) = change.operations
     assert install.args == {"packages": "curl ca-certificates"}
     assert "attempt()" in install.text
-    assert package_changes(context(placement())) == ()
+    assert curl_changes(context(placement())) == ()
 
 
 def test_curl_is_not_missed_where_nothing_is_fetched() -> None:
     local = placement(source=HostPath(path="/models/m.gguf"))
-    assert package_changes(context(local, tools={"apt-get": True})) == ()
-    assert package_changes(context(tools={"apt-get": True})) == ()
+    assert curl_changes(context(local, tools={"apt-get": True})) == ()
+    assert curl_changes(context(tools={"apt-get": True})) == ()
 
 
 @pytest.mark.parametrize(("id", "tools"), [("rocky", {"dnf": True}), ("debian", {})])
@@ -57,5 +57,5 @@ def test_curl_that_cannot_be_installed_is_told_at_the_plan(id: str, tools: dict[
     known = facts().os
     os: Os = msgspec.structs.replace(known, id=id)
     with pytest.raises(HostError, match="curl") as error:
-        package_changes(context(placement(), os=os, tools=tools))
+        curl_changes(context(placement(), os=os, tools=tools))
     assert "install curl" in error.value.do

@@ -1,23 +1,21 @@
-"""The few programs of the distribution that our own scripts need on a host: curl, for fetching weights there.
+"""curl on a host: the one program beside coreutils that our own scripts need there, for fetching weights.
 
-Only what is missing, and only where something is to be fetched.
+Installed only where it is missing and something is to be fetched.
 """
 
 from __future__ import annotations
 
-from ..errors import HostError
 from ..types.deployment import HostPath
-from ..types.facts import Facts
 from ..types.plan import Change, Fingerprint
+from .apt import distribution, refuse_without_apt
 from .context import HostContext, script
 
-_DEBIAN_LIKE = frozenset({"debian", "ubuntu"})
 _INSTALL_S = 600
 # Without its recommended packages curl comes without any authority to trust.
 _PACKAGES = ("curl", "ca-certificates")
 
 
-def package_changes(context: HostContext) -> tuple[Change, ...]:
+def curl_changes(context: HostContext) -> tuple[Change, ...]:
     """Install curl where it is missed. Raises HostError where that can't be done."""
     facts = context.facts
     fetches = any(
@@ -29,9 +27,9 @@ def package_changes(context: HostContext) -> tuple[Change, ...]:
     refuse_without_apt(facts, "curl, which fetches the weights,", "install curl there yourself")
     return (
         Change(
-            id="packages",
+            id="curl",
             phase="provision",
-            step="package",
+            step="curl",
             subject="curl",
             action="create",
             why="weights are fetched with it",
@@ -50,20 +48,3 @@ def package_changes(context: HostContext) -> tuple[Change, ...]:
             revert=None,
         ),
     )
-
-
-def refuse_without_apt(facts: Facts, what: str, do: str) -> None:
-    """Raise HostError unless `what` can be installed on this distribution."""
-    if facts.os.id not in _DEBIAN_LIKE:
-        raise HostError(
-            f"installing {what} on {distribution(facts)} is not built yet (Debian and Ubuntu are)",
-            where=facts.host,
-            do=do,
-        )
-    if not facts.tools.get("apt-get", False):
-        raise HostError(f"there is no apt-get on this host to install {what} with", where=facts.host, do=do)
-
-
-def distribution(facts: Facts) -> str:
-    """What the distribution calls itself."""
-    return facts.os.name or "this distribution"
