@@ -31,6 +31,8 @@ from .engine import EngineClient
 from .failure import ScriptFailed
 from .fetch import fetch
 from .gate import HealthGate
+from .host_record import keep_claims
+from .merge_json import merge_json
 from .pull import pull_image
 from .record import write_record
 
@@ -88,6 +90,10 @@ class HostTarget:
                     owner=operation.owner,
                     deadline_s=operation.deadline_s,
                 )
+            case op.MergeJson():
+                merge_json(self._connection, operation)
+            case op.Claim() | op.Disclaim():
+                keep_claims(self._connection, operation)
             case op.Fetch():
                 fetch(
                     self._connection.run, operation, self._secrets, _bytes(operation.id, tell), _notes(tell)
