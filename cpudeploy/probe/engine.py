@@ -112,6 +112,9 @@ def read_containers(records: Records) -> dict[str, Container]:
             memory_swap=swap or 0,
             publish=_publish(bindings or {}, ports or {}),
             networks={network: (at or {}).get("IPAddress") or "" for network, at in (networks or {}).items()},
+            network_ids={
+                network: (at or {}).get("NetworkID") or "" for network, at in (networks or {}).items()
+            },
         )
     return found
 
