@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-down test lint unit lab-test lock clean
+.PHONY: demo demo-down test lint unit lab-test docs lock clean
 
 demo: $(READY)
 	@$(BIN)/python -m tests.lab.demo
@@ -27,6 +27,9 @@ unit: $(READY)
 
 lab-test: $(READY)
 	$(BIN)/pytest -m lab
+
+docs: $(READY)
+	$(BIN)/python -m cpudeploy.manifest.reference docs/manifest.head.md inventories/full.yaml > docs/manifest.md
 
 lock: $(READY)
 	$(BIN)/uv lock

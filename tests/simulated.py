@@ -32,6 +32,7 @@ class SimulatedHost:
         self.fail: dict[str, CpudeployError] = {}
         self.before: dict[str, Callable[[], None]] = {}
         self.log: list[str] = []
+        self.die_after: int | None = None
         self.probes = 0
         self.closed = threading.Event()
 
@@ -43,6 +44,8 @@ class SimulatedHost:
         self.closed.set()
 
     def perform(self, operation: op.Operation, tell: Callable[[Event], None]) -> None:
+        if self.die_after is not None and len(self.log) >= self.die_after:
+            raise Killed
         self.log.append(operation.id)
         if operation.id in self.before:
             self.before[operation.id]()
@@ -93,9 +96,18 @@ class SimulatedHost:
             self.state["engine"] = to_data(Engine(state="running", version="26.1.5"))
         elif operation.script == "link-tree":
             names = [line.partition(" ")[2] for line in args["files"].splitlines()]
-            self.state["weights"]["trees"][args["tree"]] = dict.fromkeys(names, 7)
+            self.state["weights"]["trees"][args["tree"]] = dict.fromkeys(names, 1)
+        elif operation.script == "claim-weights":
+            trees = self.state["weights"]["refs"].setdefault(f"{args['deployment']}.fetched", [])
+            if args["tree"] not in trees:
+                trees.append(args["tree"])
         elif operation.script == "forget":
             self.state["releases"].pop(args["deployment"], None)
+            refs = self.state["weights"]["refs"]
+            for name in [name for name in refs if name.partition(".")[0] == args["deployment"]]:
+                del refs[name]
+        elif operation.script not in ("forget-secrets", "start-docker"):
+            raise AssertionError(f"the simulated host does not know the script {operation.script}")
 
     def _record(self, operation: op.Record) -> None:
         release = Release(

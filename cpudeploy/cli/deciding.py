@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ..plan import make_plan
 from ..resolve import resolve
-from ..sizing import allocate
 from ..types.plan import Plan
 from .site import Site
 
@@ -21,15 +20,13 @@ def decide(site: Site, inventory: Path) -> Plan:
     resolved = resolve(
         site.deployment, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve"
     )
-    allocations = allocate(site.deployment, site.facts, resolved, manifest.playbooks)
     return make_plan(
         site.deployment,
         manifest.playbooks,
         site.facts,
-        site.unreachable,
         resolved,
-        allocations,
         origin=origin_of(inventory),
+        unreachable=site.unreachable,
     )
 
 

@@ -42,7 +42,9 @@ def command(
     from .site import site
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-        plan = destroy_plan(found.deployment, found.facts, found.unreachable, origin=origin_of(inventory))
+        plan = destroy_plan(
+            found.deployment, found.facts, origin=origin_of(inventory), unreachable=found.unreachable
+        )
         if not plan.empty and not yes:
             if not sys.stdin.isatty():
                 raise UsageError("destroy needs --yes where nobody can be asked")

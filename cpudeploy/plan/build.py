@@ -1,22 +1,28 @@
-"""Deployment + Facts + Resolved + Allocations → Plan.
+"""Deployment + Facts + Resolved → Plan, with each host's allocations.
 
-Walks the playbooks' steps host by host and collects their changes in the order they must happen. Makes
-no decision of its own about a resource; that is what `steps/` is for. Pure: same input, same plan.
+Collects the steps' changes host by host in the order they must happen: the engine's as its playbooks ask,
+then networks, images, weights, containers. Makes no decision of its own about a resource; that is what
+`steps/` is for. Pure: same input, same plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from ..steps.container import Rollout, container_changes, next_release, removal_changes
+import msgspec
+
+from ..errors import CpudeployError, HostError
+from ..sizing import allocate
+from ..steps.container import container_changes, next_release, removal_changes
 from ..steps.context import HostContext
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
 from ..steps.image import image_changes
 from ..steps.network import network_changes
 from ..steps.remove_all import remove_all_changes
+from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
-from ..steps.weights import weights_changes
+from ..steps.weights import bytes_to_load, weights_changes
 from ..types.allocation import Allocation
 from ..types.deployment import Deployment, Host, Placement
 from ..types.facts import Facts
@@ -25,74 +31,109 @@ from ..types.plan import Change, HostPlan, Plan
 from ..types.playbook import Playbook
 from ..types.release import Instance
 from ..types.resolved import Resolved
+from .disk import refuse_full_disks
 from .headline import headline
 from .questions import questions
 
-AllocationKey = tuple[str, str, int]
+_RUN_AGAIN = "only the engine's start is planned: what it holds is seen once it runs; then run this again"
 
 
 def make_plan(
     deployment: Deployment,
     playbooks: Mapping[str, Playbook],
     facts: Mapping[str, Facts],
-    unreachable: Mapping[str, str],
     resolved: Resolved,
-    allocations: Mapping[AllocationKey, Allocation],
     *,
     origin: str,
+    unreachable: Mapping[str, str] | None = None,
+    unknown: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan for every host that told its facts; `unreachable` (host → why) stand in it without changes.
-
-    Raises HostError where a host can't be brought to what is wanted.
+    """The plan for every host that told its facts. A host that could not be reached (`unreachable`), whose
+    facts could not be read (`unknown`), or that can't be brought to what is wanted stands in it with the
+    reason and without changes: one host's trouble is not the others'.
     """
-    hosts = {}
-    for name, host in deployment.hosts.items():
-        if name in unreachable:
-            hosts[name] = HostPlan(host=host, headline="", changes=(), unreachable=unreachable[name])
-        elif name in facts:
-            context = HostContext(deployment=deployment, host=host, facts=facts[name], resolved=resolved)
-            mine = {key[0]: value for key, value in allocations.items() if key[1] == name}
-            hosts[name] = _host_plan(context, playbooks, mine, origin)
-    return Plan(
-        deployment=deployment.name,
-        base=deployment.base,
-        origin=origin,
-        registries=deployment.registries,
-        hosts=hosts,
-    )
+
+    def of(context: HostContext) -> HostPlan:
+        if context.host.retired:
+            return _plan_of(context, remove_all_changes(context, "retired"))
+        return _host_plan(context, playbooks, origin)
+
+    return _plan(deployment, facts, resolved, unreachable or {}, unknown or {}, origin, of, destroy=False)
 
 
 def destroy_plan(
-    deployment: Deployment, facts: Mapping[str, Facts], unreachable: Mapping[str, str], *, origin: str
+    deployment: Deployment,
+    facts: Mapping[str, Facts],
+    *,
+    origin: str,
+    unreachable: Mapping[str, str] | None = None,
+    unknown: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan that removes everything this deployment owns; engines and packages stay."""
+
+    def of(context: HostContext) -> HostPlan:
+        return _plan_of(context, remove_all_changes(context))
+
+    return _plan(deployment, facts, Resolved(), unreachable or {}, unknown or {}, origin, of, destroy=True)
+
+
+def _plan(
+    deployment: Deployment,
+    facts: Mapping[str, Facts],
+    resolved: Resolved,
+    unreachable: Mapping[str, str],
+    unknown: Mapping[str, str],
+    origin: str,
+    of: Callable[[HostContext], HostPlan],
+    *,
+    destroy: bool,
+) -> Plan:
     hosts = {}
     for name, host in deployment.hosts.items():
+        nothing = HostPlan(host=host, headline="", changes=())
         if name in unreachable:
-            hosts[name] = HostPlan(host=host, headline="", changes=(), unreachable=unreachable[name])
+            hosts[name] = msgspec.structs.replace(nothing, unreachable=unreachable[name])
+        elif name in unknown:
+            hosts[name] = msgspec.structs.replace(nothing, unknown=unknown[name])
         elif name in facts:
-            context = HostContext(deployment=deployment, host=host, facts=facts[name], resolved=Resolved())
-            hosts[name] = _plan_of(context, remove_all_changes(context))
+            context = HostContext(deployment=deployment, host=host, facts=facts[name], resolved=resolved)
+            try:
+                hosts[name] = of(context)
+            except CpudeployError as error:
+                known = msgspec.structs.replace(nothing, headline=headline(facts[name]))
+                hosts[name] = msgspec.structs.replace(known, unknown=sentence(error))
     return Plan(
         deployment=deployment.name,
         base=deployment.base,
         origin=origin,
         registries=deployment.registries,
         hosts=hosts,
-        destroy=True,
+        warnings=_notes(resolved),
+        destroy=destroy,
     )
 
 
-def _host_plan(
-    context: HostContext,
-    playbooks: Mapping[str, Playbook],
-    allocations: Mapping[str, Allocation],
-    origin: str,
-) -> HostPlan:
+def _notes(resolved: Resolved) -> tuple[str, ...]:
+    """What resolving had to say: places that did not answer, digests nobody could vouch for."""
+    told = [note for image in resolved.images.values() for note in image.notes]
+    told += [note for weights in resolved.weights.values() for note in weights.notes]
+    return tuple(dict.fromkeys(told))
+
+
+def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: str) -> HostPlan:
+    if context.facts.root == "none":
+        raise HostError(
+            "there is no root on this host: the login is not root and sudo is not used",
+            do="log in as root, or allow sudo for this user",
+        )
     placements = [p for p in context.deployment.placements if p.host == context.host.name]
     changes: list[Change] = []
     if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
         changes += engine_changes(context)
+        if context.facts.engine.state == "stopped":
+            # What it holds is only seen once it runs.
+            return _plan_of(context, tuple(changes), warnings=(_RUN_AGAIN,))
+    allocations = allocate(context.deployment, context.host.name, context.facts, context.resolved, playbooks)
     if _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
         changes += daemon_changes(context, _insecure(context, placements))
     if placements:
@@ -105,6 +146,7 @@ def _host_plan(
         if weights.tree not in fetched:
             changes += weights_changes(context, placement, weights)
             fetched.add(weights.tree)
+    refuse_full_disks(context.facts, changes)
     wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
     changes += removal_changes(
         context, frozenset(container_name(context.deployment.name, model, 0) for model in wanted)
@@ -136,7 +178,12 @@ def _rollout(
         playbook = playbooks[context.deployment.backends[placement.backend].playbook]
         weights = context.resolved.weights[f"{placement.model}@{placement.host}"]
         changes += container_changes(
-            context, wanted[placement.model], image, rollout, playbook.diagnose, weights.size
+            context,
+            wanted[placement.model],
+            image,
+            rollout,
+            playbook.diagnose,
+            bytes_to_load(context, placement, weights),
         )
     return changes
 
@@ -178,6 +225,11 @@ def _insecure(context: HostContext, placements: list[Placement]) -> tuple[str, .
         for place in context.resolved.images[backend].places
     ]
     return tuple(dict.fromkeys(place.registry for place in places if place.insecure))
+
+
+def sentence(error: CpudeployError) -> str:
+    """An error on one line: what, and what to do."""
+    return f"{error.what}; do: {error.do}" if error.do else error.what
 
 
 def _warnings(context: HostContext, allocations: Mapping[str, Allocation]) -> tuple[str, ...]:

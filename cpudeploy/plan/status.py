@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import time
 from collections.abc import Mapping
+from typing import cast
 
 from ..sizing.allocate import running_instance
 from ..steps.compare import drift
@@ -24,6 +25,10 @@ def status_rows(deployment: Deployment, facts: Mapping[str, Facts]) -> tuple[Sta
 
 
 def _row(deployment: str, placement: Placement, facts: Facts) -> StatusRow:
+    if facts.engine.state == "stopped":
+        return StatusRow(
+            host=placement.host, model=placement.model, state="stopped", detail="the Docker engine is stopped"
+        )
     container = facts.containers.get(container_name(deployment, placement.model, 0))
     if container is None or container.mark is None or container.mark.deployment != deployment:
         return StatusRow(
@@ -49,13 +54,15 @@ def _row(deployment: str, placement: Placement, facts: Facts) -> StatusRow:
 
 
 def _state(deployment: str, placement: Placement, facts: Facts, container: Container) -> tuple[State, str]:
+    if container.status in ("restarting", "paused"):
+        return cast(State, container.status), f"after {container.restarts} restarts"
     if not container.running:
         return "stopped", f"exit code {container.exit_code}" + (
             ", out of memory" if container.oom_killed else ""
         )
     if container.restart_policy == "no":
         return "starting", "its gate was never passed"
-    recorded = running_instance(deployment, placement, facts)
+    recorded = running_instance(deployment, placement.model, facts)
     by_hand = drift(container, recorded.container) if recorded is not None else ()
     if by_hand:
         return "drifted", ", ".join(diff.field for diff in by_hand) + " changed by hand"

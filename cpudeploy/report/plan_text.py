@@ -49,7 +49,7 @@ def legend(plan: Plan) -> list[str]:
     changes = [change for host in plan.hosts.values() for change in host.changes]
     lines = []
     if any(change.action == "gate" for change in changes):
-        lines.append("? only proves that what already runs serves; nothing is changed")
+        lines.append("? starts it if it is down and proves that it serves; nothing is replaced")
     if any(map(irreversible, changes)):
         lines.append("revert: none: should the apply fail later, this stays as it is then")
     return lines

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 
 from ..errors import DoesNotFit, NotYet
 from ..types.allocation import Allocation, MemoryNeed
-from ..types.base import from_data
 from ..types.deployment import Deployment, Placement
-from ..types.facts import Facts
+from ..types.facts import Container, Facts
 from ..types.names import container_name
 from ..types.playbook import Playbook
-from ..types.release import Instance, Release
+from ..types.release import Instance, read_release
 from ..types.resolved import Resolved, ResolvedWeights
 from .cores import Share, Wish, share_cores
 from .cpulist import parse_cpulist
@@ -25,78 +24,96 @@ from .gguf import MIB, container_limit, gguf_need, slot_tokens
 _DEFAULT_CONTEXT = 8192
 _HOST_RESERVE = 384 * MIB
 
-AllocationKey = tuple[str, str, int]
-"""Model, host, instance."""
-
 
 def allocate(
     deployment: Deployment,
-    facts: Mapping[str, Facts],
+    host: str,
+    facts: Facts,
     resolved: Resolved,
     playbooks: Mapping[str, Playbook],
-) -> dict[AllocationKey, Allocation]:
-    """Allocations for every placement on a host with facts. Raises DoesNotFit, naming what would fit."""
-    allocations: dict[AllocationKey, Allocation] = {}
-    for name, host_facts in facts.items():
-        placements = [p for p in deployment.placements if p.host == name]
-        if not placements:
-            continue
-        shares = _cores(deployment, name, host_facts, placements)
-        for placement in placements:
-            key = (placement.model, name, 0)
-            weights = resolved.weights[f"{placement.model}@{name}"]
-            playbook = playbooks[deployment.backends[placement.backend].playbook]
-            allocations[key] = _one(deployment, placement, shares[placement.model], weights, playbook)
-        _check_memory(deployment, name, host_facts, resolved, allocations)
+) -> dict[str, Allocation]:
+    """Model → allocation, for every placement on `host`. Raises DoesNotFit, naming what would fit."""
+    placements = [placement for placement in deployment.placements if placement.host == host]
+    if not placements:
+        return {}
+    running = {p.model: running_instance(deployment.name, p.model, facts) for p in placements}
+    shares = _cores(deployment, facts, placements, running)
+    allocations = {}
+    for placement in placements:
+        weights = resolved.weights[f"{placement.model}@{host}"]
+        playbook = playbooks[deployment.backends[placement.backend].playbook]
+        allocations[placement.model] = _one(
+            deployment, placement, shares[placement.model], weights, playbook, running[placement.model]
+        )
+    _check_memory(deployment, host, facts, resolved, list(allocations.values()))
     return allocations
 
 
-def running_instance(deployment: str, placement: Placement, facts: Facts) -> Instance | None:
-    """The spec that runs (or last ran) for a placement on this host, from its release file."""
-    name = container_name(deployment, placement.model, 0)
+def running_instance(deployment: str, model: str, facts: Facts) -> Instance | None:
+    """The spec that runs (or last ran) for a model on this host; None without a container or its record."""
+    name = container_name(deployment, model, 0)
     container = facts.containers.get(name)
     if container is None or container.mark is None or container.mark.deployment != deployment:
         return None
-    document = facts.releases.get(deployment, {}).get(container.mark.release)
-    return from_data(document, Release).instances.get(name) if document else None
+    release = read_release(facts.releases.get(deployment, {}).get(container.mark.release))
+    return release.instances.get(name) if release else None
 
 
-def _cores(deployment: Deployment, host: str, facts: Facts, placements: list[Placement]) -> dict[str, Share]:
-    wishes = []
-    for placement in placements:
-        running = running_instance(deployment.name, placement, facts)
-        same = running is not None and running.cpus == placement.cpus
-        wishes.append(
-            Wish(
-                name=placement.model,
-                cpus=placement.cpus,
-                running=running.container.cpuset if running is not None and same else "",
-            )
-        )
+def _cores(
+    deployment: Deployment,
+    facts: Facts,
+    placements: list[Placement],
+    running: Mapping[str, Instance | None],
+) -> dict[str, Share]:
+    wishes = [
+        Wish(name=p.model, cpus=p.cpus, running=_kept_cpuset(deployment.name, p, running[p.model], facts))
+        for p in placements
+    ]
     pinned = {
         name: parse_cpulist(container.cpuset)
         for name, container in facts.containers.items()
-        if container.running
-        and container.cpuset
-        and (container.mark is None or container.mark.deployment != deployment.name)
+        if container.cpuset and _holds(container, deployment.name)
     }
-    return share_cores(facts, wishes, reserve=deployment.hosts[host].reserve.cpus, pinned=pinned)
+    reserve = deployment.hosts[facts.host].reserve.cpus
+    return share_cores(facts, wishes, reserve=reserve, pinned=pinned)
+
+
+def _kept_cpuset(deployment: str, placement: Placement, running: Instance | None, facts: Facts) -> str:
+    """The cpuset a model has now and may keep: its wish did not change (or its record is lost)."""
+    if running is not None:
+        return running.container.cpuset if running.cpus == placement.cpus else ""
+    container = facts.containers.get(container_name(deployment, placement.model, 0))
+    ours = container is not None and container.mark is not None and container.mark.deployment == deployment
+    return container.cpuset if container is not None and ours else ""
+
+
+def _holds(container: Container, deployment: str) -> bool:
+    """Whether somebody else's container counts: it runs, or it is another deployment's and may run again."""
+    if container.mark is None:
+        return container.running
+    return container.mark.deployment != deployment
 
 
 def _one(
-    deployment: Deployment, placement: Placement, share: Share, weights: ResolvedWeights, playbook: Playbook
+    deployment: Deployment,
+    placement: Placement,
+    share: Share,
+    weights: ResolvedWeights,
+    playbook: Playbook,
+    running: Instance | None,
 ) -> Allocation:
     where = f"{placement.host} {placement.model}"
     params = {**playbook.params, **deployment.backends[placement.backend].params}
     cache = int(params.get("cache_ram_mib", 0)) * MIB
     header = weights.gguf
     if playbook.memory == "gguf" and header is not None:
-        context = placement.context or min(_DEFAULT_CONTEXT, header.context_length)
-        if context > header.context_length:
+        trained = header.context_length or max(placement.context or 0, _DEFAULT_CONTEXT)  # 0: it does not say
+        context = placement.context or min(_DEFAULT_CONTEXT, trained)
+        if context > trained:
             raise DoesNotFit(
-                f"context {context} is more than the {header.context_length} tokens the model knows",
+                f"context {context} is more than the {trained} tokens the model knows",
                 where=where,
-                do=f"lower context to {header.context_length}",
+                do=f"lower context to {trained}",
             )
         need = gguf_need(
             header, file_bytes=weights.size, context=context, parallel=placement.parallel, cache_ram=cache
@@ -111,6 +128,8 @@ def _one(
             do="say memory: for this model",
         )
     memory = placement.memory or container_limit(need.total)
+    if running is not None and _keeps_memory(running, placement, context, weights, need):
+        memory = running.container.memory
     if memory < need.total:
         raise DoesNotFit(
             f"memory {_gib(memory)} is less than the {_gib(need.total)} it needs",
@@ -138,12 +157,18 @@ def _one(
     )
 
 
+def _keeps_memory(
+    running: Instance, placement: Placement, context: int, weights: ResolvedWeights, need: MemoryNeed
+) -> bool:
+    """The limit of the running container stays while the wishes are the same and it covers the need: a
+    finer estimate in a newer version is no reason for a restart."""
+    now = (context, placement.parallel, weights.tree, placement.memory)
+    same = (running.context, running.parallel, running.tree, running.memory_asked) == now
+    return same and running.container.memory >= need.total
+
+
 def _check_memory(
-    deployment: Deployment,
-    host: str,
-    facts: Facts,
-    resolved: Resolved,
-    allocations: Mapping[AllocationKey, Allocation],
+    deployment: Deployment, host: str, facts: Facts, resolved: Resolved, mine: list[Allocation]
 ) -> None:
     total = facts.memory.total
     if not isinstance(total, int):
@@ -151,11 +176,8 @@ def _check_memory(
     reserve = deployment.hosts[host].reserve.memory
     reserve = _HOST_RESERVE if reserve is None else reserve
     others = sum(
-        container.memory
-        for container in facts.containers.values()
-        if container.running and (container.mark is None or container.mark.deployment != deployment.name)
+        container.memory for container in facts.containers.values() if _holds(container, deployment.name)
     )
-    mine = [allocation for allocation in allocations.values() if allocation.host == host]
     wanted = sum(allocation.memory for allocation in mine)
     room = total - reserve - others
     if wanted > room:

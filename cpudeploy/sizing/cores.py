@@ -57,7 +57,7 @@ def usable_cores(facts: Facts) -> tuple[Core, ...]:
         raise DoesNotFit(
             f"the host's cores are unknown: {cores.unknown}",
             where=facts.host,
-            do="say cpus: with a list of CPUs, or repair what the probe could not read",
+            do="make /proc/self/status and /sys/devices/system/cpu readable there",
         )
     return tuple(sorted(cores, key=lambda core: (core.node, core.socket, core.cpus)))
 
@@ -77,7 +77,11 @@ def share_cores(
         if wish.cpus != "auto":
             table.give(wish)
     table.share_equally([wish for wish in newcomers if wish.cpus == "auto"])
-    return {name: _share(grant, quota) for name, grant in table.granted.items()}
+    threads = sum(len(grant.cores) for grant in table.granted.values())
+    return {
+        name: _share(grant, None if quota is None else quota * len(grant.cores) / threads)
+        for name, grant in table.granted.items()
+    }
 
 
 def _left_to_us(
@@ -142,7 +146,7 @@ class _Table:
             part, more = divmod(len(free), len(wishes))
             start = position * part + min(position, more)
             cores = free[start : start + part + (position < more)]
-            whole = f"all {_count(len(cores))} that are free"
+            whole = "the one free core" if len(cores) == 1 else f"all {len(cores)} free cores"
             equal = f"{_count(len(cores))}, an equal share of what is free"
             self._take(wish.name, cores, whole if len(wishes) == 1 else equal)
 
@@ -181,12 +185,13 @@ class _Table:
 
 
 def _share(grant: _Grant, quota: float | None) -> Share:
-    """Threads for these cores: never more than a CPU quota; SMT siblings only for prompt batches."""
+    """Threads for these cores: never more than their part of a CPU quota; SMT siblings only for prompt
+    batches."""
     threads = len(grant.cores)
     batch = sum(len(core.cpus) for core in grant.cores)
     reason = grant.reason
     if quota is not None and quota < batch:
-        reason = f"{reason}; limited by a CPU quota of {quota:g}"
+        reason = f"{reason}; limited by a CPU quota of {quota:.3g}"
         threads = batch = min(threads, max(1, math.floor(quota)))
     return Share(cores=grant.cores, threads=threads, batch=batch, kept=grant.kept, reason=reason)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from ..types.base import to_data
 from ..types.facts import Container
 from ..types.plan import FieldDiff
@@ -80,6 +82,22 @@ def drift(container: Container, spec: ContainerSpec) -> tuple[FieldDiff, ...]:
         if is_now != was_made
     }
     return tuple(found.values())
+
+
+def unlike(container: Container, wanted: ContainerSpec) -> tuple[FieldDiff, ...]:
+    """What of `wanted` the container is not, by all that inspect tells: for when its record is lost."""
+    image = FieldDiff(field="image", before=container.image, after=wanted.image)
+    published = FieldDiff(
+        field="publish",
+        before=_text("publish", to_data(container.publish)),
+        after=_text("publish", to_data(wanted.publish)),
+    )
+    found = drift(container, wanted)
+    if container.image.rpartition("@")[2] != wanted.image.rpartition("@")[2]:
+        found = (*found, image)
+    if set(container.publish) != set(wanted.publish):
+        found = (*found, published)
+    return tuple(msgspec.structs.replace(field, why="its release record is lost") for field in found)
 
 
 def _secret_paths(spec: ContainerSpec) -> tuple[tuple[str, str], ...]:

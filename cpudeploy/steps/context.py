@@ -11,6 +11,9 @@ from ..types.facts import Facts
 from ..types.operation import Script
 from ..types.resolved import Resolved
 
+ENGINE_ROOT = "/var/lib/docker"
+"""Where an engine will keep its images when it is not there yet to be asked."""
+
 MIB = 1 << 20
 GIB = 1 << 30
 

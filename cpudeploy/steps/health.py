@@ -11,10 +11,9 @@ from ..errors import NotYet
 from ..manifest.templates import render
 from ..types.playbook import Playbook
 from ..types.release import Check, Gate
-from ..types.resolved import ResolvedWeights
 
 
-def wanted_gate(playbook: Playbook, task: str, weights: ResolvedWeights, context: Mapping[str, Any]) -> Gate:
+def wanted_gate(playbook: Playbook, task: str, load_bytes: int, context: Mapping[str, Any]) -> Gate:
     """Ready, listed, and one real request of the task. The deadline grows with the bytes to load."""
     health = playbook.health
     if health is None:
@@ -28,7 +27,7 @@ def wanted_gate(playbook: Playbook, task: str, weights: ResolvedWeights, context
     return Gate(
         port=port,
         stable_s=health.stable_s,
-        deadline_s=health.start_s + weights.size // health.load_bytes_per_s,
+        deadline_s=health.start_s + load_bytes // health.load_bytes_per_s,
         checks=tuple(_rendered(check, context) for check in (*health.ready, *health.tasks[task])),
     )
 

@@ -1,81 +1,84 @@
 """Everything one deployment owns on a host, taken away: containers, networks, state, weights only it used.
 
-What other deployments use stays, and so do the engine, its packages, its images and its certificates.
+What other deployments use stays, and so do the engine, its packages and its images.
 """
 
 from __future__ import annotations
 
+from ..errors import HostError
 from ..types.names import STATE_DIR
-from ..types.operation import Engine, RemoveContainer, RemoveNetwork, StopContainer
+from ..types.operation import Engine, RemoveNetwork
 from ..types.plan import Change, Fingerprint
+from .container import removal
 from .context import HostContext, pointer, script
+from .found import is_ours
+
+_WHY = "destroy"
 
 
-def remove_all_changes(context: HostContext) -> tuple[Change, ...]:
-    """Removals in order: containers, then networks, then files."""
-    name = context.deployment.name
+def remove_all_changes(context: HostContext, why: str = _WHY) -> tuple[Change, ...]:
+    """Removals in order: containers, then networks, then files.
+
+    Raises HostError while an installed engine is down: its containers would come back with it.
+    """
     facts = context.facts
+    if facts.engine.state == "stopped":
+        raise HostError(
+            "the Docker engine is stopped, so what it holds of this deployment can't be seen or removed",
+            where=context.host.name,
+            do="start it (systemctl start docker), then run this again",
+        )
     changes = [
+        removal(context, name, why)
+        for name, container in sorted(facts.containers.items())
+        if is_ours(context, container)
+    ]
+    return (*changes, *_networks(context, why), *_state(context, why))
+
+
+def _networks(context: HostContext, why: str) -> tuple[Change, ...]:
+    ours = context.deployment.name
+    names = sorted(key for key, network in context.facts.networks.items() if network.deployment == ours)
+    if not names:
+        return ()
+    return (
         Change(
-            id=f"container:{container}",
+            id="networks",
             phase="replace",
-            step="container",
-            subject=found.mark.model,
+            step="network",
+            subject="networks",
             action="remove",
-            why="destroy",
-            summary=f"container {container}",
-            before=Fingerprint(equals={pointer("containers", container, "id"): found.id}),
-            after=Fingerprint(equals={pointer("containers", container): None}),
-            operations=(
-                Engine(id="stop", deadline_s=90, request=StopContainer(container=container, grace_s=30)),
-                Engine(id="remove", deadline_s=60, request=RemoveContainer(container=container)),
+            why=why,
+            summary=" · ".join(names),
+            before=Fingerprint(equals={pointer("networks", key, "deployment"): ours for key in names}),
+            after=Fingerprint(equals={pointer("networks", key): None for key in names}),
+            operations=tuple(
+                Engine(id=f"remove:{key}", deadline_s=60, request=RemoveNetwork(network=key)) for key in names
             ),
             revert=None,
-        )
-        for container, found in sorted(facts.containers.items())
-        if found.mark is not None and found.mark.deployment == name
-    ]
-    networks = sorted(key for key, network in facts.networks.items() if network.deployment == name)
-    if networks:
-        changes.append(
-            Change(
-                id="networks",
-                phase="replace",
-                step="network",
-                subject="networks",
-                action="remove",
-                why="destroy",
-                summary=" · ".join(networks),
-                before=Fingerprint(equals={pointer("networks", key, "deployment"): name for key in networks}),
-                after=Fingerprint(equals={pointer("networks", key): None for key in networks}),
-                operations=tuple(
-                    Engine(id=f"remove:{key}", deadline_s=60, request=RemoveNetwork(network=key))
-                    for key in networks
-                ),
-                revert=None,
-            )
-        )
-    if name in facts.releases:
-        changes.append(
-            Change(
-                id="state",
-                phase="replace",
-                step="state",
-                subject="state",
-                action="remove",
-                why="destroy",
-                summary="releases, secrets, and weights that no other deployment uses",
-                before=Fingerprint(at_least={}),
-                after=Fingerprint(equals={pointer("releases", name): None}),
-                operations=(
-                    script(
-                        "forget",
-                        {"state": STATE_DIR, "deployment": name, "weights": context.host.weights_dir},
-                        id="forget",
-                        deadline_s=300,
-                    ),
-                ),
-                revert=None,
-            )
-        )
-    return tuple(changes)
+        ),
+    )
+
+
+def _state(context: HostContext, why: str) -> tuple[Change, ...]:
+    ours = context.deployment.name
+    refs = sorted(ref for ref in context.facts.weights.refs if ref.partition(".")[0] == ours)
+    if ours not in context.facts.releases and not refs:
+        return ()
+    gone = {pointer("releases", ours): None, **{pointer("weights", "refs", ref): None for ref in refs}}
+    args = {"state": STATE_DIR, "deployment": ours, "weights": context.host.weights_dir}
+    return (
+        Change(
+            id="state",
+            phase="replace",
+            step="state",
+            subject="state",
+            action="remove",
+            why=why,
+            summary="releases, secrets, and weights that no other deployment uses",
+            before=Fingerprint(),
+            after=Fingerprint(equals=gone),
+            operations=(script("forget", args, id="forget", deadline_s=300),),
+            revert=None,
+        ),
+    )

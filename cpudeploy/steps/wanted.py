@@ -23,7 +23,7 @@ from ..types.resolved import ResolvedImage, ResolvedWeights
 from .context import HostContext
 from .health import wanted_gate
 from .network import network_names
-from .weights import weights_folder
+from .weights import bytes_to_load, weights_folder
 
 API_KEY = "api_key"
 
@@ -87,7 +87,7 @@ def wanted_instance(
         cpus=placement.cpus,
         memory_asked=placement.memory,
         container=spec,
-        gate=wanted_gate(playbook, placement.task, weights, values),
+        gate=wanted_gate(playbook, placement.task, bytes_to_load(context, placement, weights), values),
         api_key=placement.api_key,
         image_reference=image.reference,
     )

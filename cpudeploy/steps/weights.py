@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ..errors import HostError
+from ..types.base import Unknown
 from ..types.deployment import HostPath, Placement
-from ..types.facts import Disk
+from ..types.facts import Blob, Disk, File, Question
+from ..types.names import STATE_DIR
 from ..types.operation import Fetch, Operation
 from ..types.plan import Change, Fingerprint
 from ..types.resolved import ResolvedWeights
-from .context import GIB, HostContext, decimal_size, pointer, script
+from .context import HostContext, decimal_size, pointer, script
 
 _SLOWEST = 50_000
 """Bytes a second below which a download is given up in the end."""
@@ -24,52 +28,55 @@ def weights_folder(context: HostContext, placement: Placement, weights: Resolved
 def weights_changes(
     context: HostContext, placement: Placement, weights: ResolvedWeights
 ) -> tuple[Change, ...]:
-    """Fetch what is missing and link the folder. Raises HostError when the disk is too small."""
+    """Claim, fetch what is missing, link the folder. A file already on the host only has to be there."""
     facts = context.facts
     if isinstance(placement.source, HostPath):
+        _refuse_missing(context, placement.source.path)
         return ()
     held = facts.weights
     folder = held.trees.get(weights.tree, {})
     missing = [
         file for file in weights.files if not (file.sha256 in held.blobs and held.blobs[file.sha256].verified)
     ]
-    if not missing and all(file.name in folder for file in weights.files):
+    linked = all(
+        file.sha256 in held.blobs and folder.get(file.name) == held.blobs[file.sha256].inode
+        for file in weights.files
+    )
+    if not missing and linked:
         return ()
     to_fetch = sum(file.size - held.partial.get(file.sha256, 0) for file in missing)
     root = context.host.weights_dir
     at_least = {}
-    disk = facts.disks.get(root)
-    if isinstance(disk, Disk):
+    if isinstance(facts.disks.get(root), Disk):
         at_least[pointer("disks", root, "free")] = to_fetch
-        if disk.free < to_fetch + GIB:
-            raise HostError(
-                f"{root} has {decimal_size(disk.free)} free, "
-                f"{placement.model} needs {decimal_size(to_fetch + GIB)}",
-                where=facts.host,
-                do="free disk space, or set dirs: {weights: …} to a larger disk",
-            )
-    operations: list[Operation] = [
-        Fetch(
-            id=f"fetch:{file.sha256[:12]}",
-            deadline_s=300 + file.size // _SLOWEST,
-            weights_dir=root,
-            file=file,
-            via=placement.fetch,
-        )
-        for file in missing
-    ]
-    operations.append(
-        script(
-            "link-tree",
-            {
-                "weights": root,
-                "tree": weights.tree,
-                "files": "\n".join(f"{file.sha256} {file.name}" for file in weights.files),
-            },
-            id="link",
-            deadline_s=60,
-        )
+    files = "\n".join(f"{file.sha256} {file.name}" for file in weights.files)
+    claim = script(
+        "claim-weights",
+        {
+            "state": STATE_DIR,
+            "weights": root,
+            "deployment": context.deployment.name,
+            "tree": weights.tree,
+            "files": files,
+        },
+        id="claim",
+        deadline_s=60,
     )
+    operations: list[Operation] = [
+        claim,
+        *(
+            Fetch(
+                id=f"fetch:{file.sha256[:12]}",
+                deadline_s=300 + file.size // _SLOWEST,
+                weights_dir=root,
+                file=file,
+                via=placement.fetch,
+            )
+            for file in missing
+        ),
+    ]
+    link = {"weights": root, "tree": weights.tree, "files": files}
+    operations.append(script("link-tree", link, id="link", deadline_s=60))
     entry = weights.entry or weights.source
     begun = sum(held.partial.get(file.sha256, 0) for file in missing)
     resume = f" · {decimal_size(begun)} already there" if begun else ""
@@ -85,14 +92,54 @@ def weights_changes(
             before=Fingerprint(
                 equals={pointer("weights", "trees", weights.tree): _as_found(folder)}, at_least=at_least
             ),
-            after=Fingerprint(
-                equals={pointer("weights", "blobs", file.sha256, "verified"): True for file in weights.files},
-                at_least={pointer("weights", "trees", weights.tree, file.name): 1 for file in weights.files},
-            ),
+            after=_linked(weights, held.blobs),
             operations=tuple(operations),
             revert=(),
         ),
     )
+
+
+def weights_questions(placements: Iterable[Placement]) -> tuple[Question, ...]:
+    """What must be asked of a host: the files that models say are there already."""
+    return tuple(
+        Question(kind="file", key=placement.source.path)
+        for placement in placements
+        if isinstance(placement.source, HostPath)
+    )
+
+
+def bytes_to_load(context: HostContext, placement: Placement, weights: ResolvedWeights) -> int:
+    """Bytes an engine reads when it starts."""
+    if isinstance(placement.source, HostPath):
+        found = context.facts.files.get(placement.source.path)
+        return found.size if isinstance(found, File) else 0
+    return weights.size
+
+
+def _refuse_missing(context: HostContext, path: str) -> None:
+    found = context.facts.files.get(path)
+    if not isinstance(found, File):
+        why = found.unknown if isinstance(found, Unknown) else "it is not there"
+        raise HostError(
+            f"the model file {path} can't be used: {why}",
+            where=context.host.name,
+            do="put it there, or give another source",
+        )
+
+
+def _linked(weights: ResolvedWeights, blobs: Mapping[str, Blob]) -> Fingerprint:
+    """Every blob verified and in the folder: by its inode where the blob is there already."""
+    equals: dict[str, object] = {}
+    at_least = {}
+    for file in weights.files:
+        entry = pointer("weights", "trees", weights.tree, file.name)
+        equals[pointer("weights", "blobs", file.sha256, "verified")] = True
+        blob = blobs.get(file.sha256)
+        if blob is not None and blob.verified:
+            equals[entry] = blob.inode
+        else:
+            at_least[entry] = 1
+    return Fingerprint(equals=equals, at_least=at_least)
 
 
 def _as_found(folder: dict[str, int]) -> dict[str, int] | None:

@@ -5,9 +5,11 @@ The container's labels only name the release; the spec is found here, compared f
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from .base import SecretRef, Struct
+import msgspec
+
+from .base import SecretRef, Struct, from_data
 from .facts import Publish
 
 RELEASE_SCHEMA = 1
@@ -143,3 +145,14 @@ class Release(Struct, frozen=True, kw_only=True):
     instances: dict[str, Instance]
     """By container name."""
     secret_marks: dict[str, str] = {}
+
+
+def read_release(document: Any) -> Release | None:
+    """A release document from a host's facts. None when it is not there, damaged, or written by a newer
+    cpudeploy: then its state counts as lost, and the container is compared by what inspect tells.
+    """
+    try:
+        release = from_data(document, Release)
+    except msgspec.ValidationError:
+        return None
+    return release if release.schema <= RELEASE_SCHEMA else None

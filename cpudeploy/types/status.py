@@ -6,7 +6,17 @@ from typing import Literal
 
 from .base import Struct
 
-State = Literal["serving", "starting", "stopped", "missing", "drifted", "unreachable", "unknown"]
+State = Literal[
+    "serving",
+    "starting",
+    "restarting",
+    "paused",
+    "stopped",
+    "missing",
+    "drifted",
+    "unreachable",
+    "unknown",
+]
 
 
 class StatusRow(Struct, frozen=True, kw_only=True):

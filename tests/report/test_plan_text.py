@@ -146,13 +146,13 @@ def test_a_gate_has_its_own_sign_and_a_legend() -> None:
     )
     rendered = text(plan_of(host_plan("a", gate)))
     assert "  ? qwen3  never proven" in rendered.splitlines()
-    assert "? only proves" in rendered
+    assert "? starts it" in rendered
     assert "revert: none" not in rendered
     assert "1 model to prove" in rendered
 
 
 def test_signs_without_use_have_no_legend() -> None:
-    assert "? only proves" not in text(sample_plan())
+    assert "? starts it" not in text(sample_plan())
 
 
 def test_foreign_containers_that_restart_are_told_at_the_change_and_in_the_total() -> None:

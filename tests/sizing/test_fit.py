@@ -22,7 +22,7 @@ def refused(host, *placements):
 
 
 def allocations(host, *placements):
-    return allocate(deployment(*placements), {"one": host}, resolved(*placements), playbooks())
+    return allocate(deployment(*placements), "one", host, resolved(*placements), playbooks())
 
 
 def number(word, advice):

@@ -1,3 +1,12 @@
-# Removes the secret files of one container. Arguments: deployment, container.
+# Removes the secret files of one container, but for those of one release.
+# Arguments: deployment, container, keep (a release, or empty).
 set -eu
-rm -rf "/var/lib/cpudeploy/${deployment:?}/secrets/${container:?}"
+folder="/var/lib/cpudeploy/${deployment:?}/secrets/${container:?}"
+[ -d "$folder" ] || exit 0
+if [ -z "$keep" ]; then
+    rm -rf "$folder"
+    exit 0
+fi
+for entry in "$folder"/*; do
+    [ "${entry##*/}" = "$keep" ] || rm -rf "$entry"
+done

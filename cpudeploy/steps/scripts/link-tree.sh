@@ -5,6 +5,8 @@ set -eu
 umask 022
 target="$weights/trees/$tree"
 aside="$weights/trees/.$tree.$$"
+# What an earlier run left when it was killed would keep its blobs alive for ever.
+rm -rf "$weights/trees/.$tree."*
 mkdir -p "$aside"
 trap 'rm -rf "$aside"' EXIT
 printf '%s\n' "$files" | while read -r sha name; do
@@ -14,6 +16,6 @@ printf '%s\n' "$files" | while read -r sha name; do
     ln -f "$weights/blobs/$sha" "$aside/$name"
 done
 chmod -R u=rwX,go=rX "$aside"
-# An incomplete folder from before is nobody's: complete ones are never planned again.
+# An incomplete or altered folder from before is nobody's: complete ones are never planned again.
 rm -rf "$target"
 mv -T "$aside" "$target"
