@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Sequence
 
 from ..types.deployment import Placement
 from ..types.playbook import Playbook
+from .listen import is_loopback, listen_fault, meet
 from .playbooks import check_text
 from .problems import Problems, show
 from .settings import Settings
 from .templates import CONTEXT_NAMES, allowed_names
-
-_INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,14}")
-_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  compared with, never listened on
 
 
 def check_listen(settings: Settings, problems: Problems) -> None:
@@ -22,10 +18,10 @@ def check_listen(settings: Settings, problems: Problems) -> None:
     listen = settings.text("listen")
     if listen is None:
         return
-    fault = _listen_fault(listen)
+    fault = listen_fault(listen)
     if fault is not None:
         problems.add(settings.place("listen"), f"`listen` is {show(listen)}: {fault[0]}", fault[1])
-    elif not _is_loopback(listen) and settings.missing("api_key"):
+    elif not is_loopback(listen) and settings.missing("api_key"):
         problems.add(
             settings.place("listen"),
             f"listening on {show(listen)} lets others in, and there is no `api_key`",
@@ -33,61 +29,21 @@ def check_listen(settings: Settings, problems: Problems) -> None:
         )
 
 
-def _listen_fault(listen: str) -> tuple[str, str] | None:
-    """None for an address, a network, an interface or `host`."""
-    if listen == "localhost":
-        return "that is a name, not an address", "write 127.0.0.1"
-    if listen == "host":
-        return None
-    if "/" in listen:
-        try:
-            ipaddress.ip_network(listen)
-        except ValueError:
-            try:
-                network = ipaddress.ip_network(listen, strict=False)
-            except ValueError:
-                return "no network", "write one such as 10.20.0.0/16"
-            return "an address with a network's length", f"the network is {network}"
-        return None
-    try:
-        ipaddress.ip_address(listen)
-    except ValueError:
-        if not _INTERFACE.fullmatch(listen):
-            return (
-                "neither an address nor an interface",
-                "write 127.0.0.1, host, an address, a CIDR or an interface",
-            )
-    return None
-
-
-def _is_loopback(listen: str) -> bool:
-    if listen == "lo":
-        return True
-    try:
-        return ipaddress.ip_network(listen).is_loopback
-    except ValueError:
-        return False
-
-
 def check_clashes(placed: Sequence[tuple[Placement, Settings]], problems: Problems) -> None:
-    """Two models on one host can't answer on the same address and port."""
+    """Two models on one host can't answer on the same address and port.
+
+    Only what the texts tell; what `host` and networks stand for is known when the plan is made.
+    """
     for index, (later, settings) in enumerate(placed):
         for earlier, _ in placed[:index]:
-            if (
-                earlier.host == later.host
-                and earlier.port == later.port
-                and _overlap(earlier.listen, later.listen)
-            ):
+            same = earlier.host == later.host and earlier.port == later.port
+            if same and meet(earlier.listen, later.listen):
                 problems.add(
                     settings.place("port"),
                     f"models {show(earlier.model)} and {show(later.model)} both listen on "
                     f"{later.listen}:{later.port} of host {show(later.host)}",
                     "give one of them another port",
                 )
-
-
-def _overlap(one: str, other: str) -> bool:
-    return one == other or one in _WILDCARDS or other in _WILDCARDS
 
 
 def check_texts(settings: Settings, playbook: Playbook | None, problems: Problems) -> None:

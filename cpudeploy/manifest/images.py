@@ -36,6 +36,12 @@ def reference_fault(text: str) -> tuple[str, str] | None:
     return None
 
 
+def repository_of(reference: str) -> str:
+    """A usable reference without its tag and digest."""
+    match = _REFERENCE.fullmatch(reference)
+    return match["repository"] if match else reference
+
+
 def tag_of(reference: str) -> str:
     """The tag of a usable reference, or empty when it has only a digest."""
     match = _REFERENCE.fullmatch(reference)

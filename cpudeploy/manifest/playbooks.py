@@ -19,6 +19,7 @@ from ..types.playbook import Playbook
 from .document import Node, plain, read_document
 from .problems import Problems, nearest, show
 from .shape import check_shape
+from .sizes import parse_size
 from .templates import Allowed, allowed_names, check_condition, check_template
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -59,6 +60,7 @@ def read_playbook(path: Path, problems: Problems) -> Playbook | None:
         root = check_shape(read_document(path, before), "playbook", before)
         _check_patterns(root, before)
         _check_templates(root, before)
+        _check_shm(root, before)
         named = root.get("name")
         if named is not None and isinstance(named.value, str) and named.value != path.stem:
             before.add(
@@ -126,6 +128,18 @@ def _check_templates(root: Node, problems: Problems) -> None:
         )
     for text in texts:
         check_text(text, allowed, problems)
+
+
+def _check_shm(root: Node, problems: Problems) -> None:
+    """A size as written is checked here; one that a template gives, when the plan is made."""
+    container = root.get("container")
+    shm = container.get("shm") if container is not None else None
+    if shm is None or not isinstance(shm.value, str) or "{" in shm.value:
+        return
+    try:
+        parse_size(shm.value)
+    except ValueError as error:
+        problems.add(shm.place, f"`shm` is {error}", "write a size such as 4GiB")
 
 
 def check_text(node: Node, allowed: Allowed, problems: Problems) -> None:

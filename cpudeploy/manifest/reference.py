@@ -110,6 +110,10 @@ class _Pen:
             words.append(f"Default: `{_yaml(whole['default'])}`.")
         if "examples" in whole:
             words.append(f"Such as {', '.join(f'`{_yaml(example)}`' for example in whole['examples'])}.")
+        words += [
+            f"**Not yet**: `{value}`; until then: {do}."
+            for value, do in whole.get("x-valuesNotYet", {}).items()
+        ]
         return " ".join(word for word in words if word)
 
     def _whole(self, schema: dict[str, Any]) -> dict[str, Any]:

@@ -57,9 +57,16 @@ def _not_yet(_validator: Any, _do: str, _instance: object, _schema: Any) -> Iter
     yield ValidationError("not built yet")
 
 
+def _values_not_yet(
+    _validator: Any, values: dict[str, str], instance: object, _schema: Any
+) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and instance in values:
+        yield ValidationError("not built yet")
+
+
 _VALIDATOR = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator,
-    validators={"pattern": _pattern, "x-notYet": _not_yet},
+    validators={"pattern": _pattern, "x-notYet": _not_yet, "x-valuesNotYet": _values_not_yet},
     type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     ),
@@ -132,6 +139,8 @@ class _Reporter:
         example = _example(error)
         if error.validator == "x-notYet":
             return f"{name} can't be used yet", str(error.validator_value)
+        if error.validator == "x-valuesNotYet":
+            return f"{name} can't be {show(instance)} yet", _mapping(error.validator_value)[str(instance)]
         if instance is None:
             empty = " ({} for none)" if _mapping(error.schema).get("type") == "object" else ""
             return f"{name} has no value", f"give {wanted}{empty}, or remove the key"

@@ -12,15 +12,13 @@ from .settings import Settings
 
 
 def build_mirrors(root: Node, problems: Problems) -> Mirrors:
-    """Image rules in order, and the addresses of a Hub and of engine packages."""
+    """Image rules in order, and the address of a Hub."""
     mirrors = Settings(root).inner("mirrors")
     images = mirrors.get("images")
     rules = [
         _rule(Settings(node), problems) for node in (images.items or () if images else ()) if not node.broken
     ]
-    return Mirrors(
-        images=tuple(rules), huggingface=mirrors.text("huggingface"), docker_ce=mirrors.text("docker-ce")
-    )
+    return Mirrors(images=tuple(rules), huggingface=mirrors.text("huggingface"))
 
 
 def _rule(rule: Settings, problems: Problems) -> ImageMirror:

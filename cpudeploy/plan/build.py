@@ -13,8 +13,10 @@ import msgspec
 
 from ..errors import CpudeployError, HostError
 from ..sizing import allocate
+from ..steps.addresses import refuse_taken_ports
 from ..steps.container import container_changes, next_release, removal_changes
 from ..steps.context import HostContext
+from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
 from ..steps.image import image_changes
@@ -133,6 +135,8 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
         if context.facts.engine.state == "stopped":
             # What it holds is only seen once it runs.
             return _plan_of(context, tuple(changes), warnings=(_RUN_AGAIN,))
+    engines = dict.fromkeys(context.deployment.backends[p.backend].playbook for p in placements)
+    flags = [warning for name in engines for warning in refuse_missing_flags(context, playbooks[name])]
     allocations = allocate(context.deployment, context.host.name, context.facts, context.resolved, playbooks)
     if _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
         changes += daemon_changes(context, _insecure(context, placements))
@@ -148,24 +152,22 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
             fetched.add(weights.tree)
     refuse_full_disks(context.facts, changes)
     wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
-    changes += removal_changes(
-        context, frozenset(container_name(context.deployment.name, model, 0) for model in wanted)
-    )
-    changes += _rollout(context, placements, wanted, playbooks, origin)
-    return _plan_of(context, tuple(changes), tuple(allocations.values()), _warnings(context, allocations))
+    named = {container_name(context.deployment.name, model, 0): each for model, each in wanted.items()}
+    refuse_taken_ports(context, named)
+    changes += removal_changes(context, frozenset(named))
+    changes += _rollout(context, placements, wanted, named, playbooks, origin)
+    warnings = (*flags, *_warnings(context, allocations))
+    return _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)
 
 
 def _rollout(
     context: HostContext,
     placements: list[Placement],
     wanted: Mapping[str, Instance],
+    instances: dict[str, Instance],
     playbooks: Mapping[str, Playbook],
     origin: str,
 ) -> list[Change]:
-    instances = {
-        container_name(context.deployment.name, instance.model, instance.instance): instance
-        for instance in wanted.values()
-    }
     rollout = Rollout(
         release=next_release(context, instances),
         origin=origin,

@@ -6,20 +6,21 @@ same wishes always, so that comparing it with what the host recorded is all a di
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import HostError
-from ..manifest.templates import evaluate, render
+from ..manifest.images import repository_of
+from ..manifest.sizes import parse_size
+from ..manifest.templates import TemplateError, evaluate, render
 from ..manifest.versions import Version, backend_version
 from ..types.allocation import Allocation
 from ..types.deployment import Backend, Placement
-from ..types.facts import Facts, Publish
-from ..types.names import container_name, secret_path
+from ..types.facts import Publish
+from ..types.names import container_name, secret_path, volume_name
 from ..types.playbook import ContainerTemplate, Playbook
 from ..types.release import ContainerSpec, Instance, Mount, SecretFile
 from ..types.resolved import ResolvedImage, ResolvedWeights
+from .addresses import listen_address
 from .context import HostContext
 from .health import wanted_gate
 from .network import network_names
@@ -37,7 +38,8 @@ def wanted_instance(
     image: ResolvedImage,
     weights: ResolvedWeights,
 ) -> Instance:
-    """The spec of one instance. Raises HostError when the host can't give what it says."""
+    """The spec of one instance. Raises HostError when the host can't give what it says, TemplateError
+    when the playbook's templates give what can't be used."""
     template = playbook.container
     if template is None:
         raise ValueError(f"playbook {playbook.name} has no container")  # the schema forbids it
@@ -46,25 +48,29 @@ def wanted_instance(
     values = _values(placement, allocation, backend, playbook, image, weights, template, version)
     secrets = _secrets(context, placement, template, name)
     spec = ContainerSpec(
-        image=f"{_repository(image.reference)}@{image.digest}",
+        image=f"{repository_of(image.reference)}@{image.digest}",
         entrypoint=tuple(render(part, values) for part in template.entrypoint),
         command=(*_arguments(template, values), *(render(arg, values) for arg in placement.args)),
         env={key: render(text, values) for key, text in {**template.env, **placement.env}.items()},
         publish=(
             Publish(
-                address=listen_address(placement.listen, context.facts),
+                address=listen_address(placement, context.host, context.facts),
                 port=placement.port + allocation.instance,
                 container_port=template.port,
             ),
         ),
         cpuset=allocation.cpuset,
         memory=allocation.memory,
+        shm=_shm(playbook, template, values),
         cap_add=template.cap_add,
         security_opt=template.security_opt,
         ulimits=template.ulimits,
         read_only=template.read_only,
         tmpfs=template.tmpfs,
-        mounts=(Mount(source=weights_folder(context, placement, weights), target=template.weights_target),),
+        mounts=(
+            Mount(source=weights_folder(context, placement, weights), target=template.weights_target),
+            *_volumes(context, placement, template),
+        ),
         secrets=secrets,
         networks=network_names(context.deployment.name),
         stop_timeout_s=template.stop_timeout_s,
@@ -91,28 +97,6 @@ def wanted_instance(
         api_key=placement.api_key,
         image_reference=image.reference,
     )
-
-
-def listen_address(listen: str, facts: Facts) -> str:
-    """The one address to publish on: as written, or the host's own address in a CIDR, or `host`.
-
-    Raises HostError listing the host's addresses when none fits.
-    """
-    own = [address for address in facts.addresses if not ipaddress.ip_address(address).is_loopback]
-    if listen == "host":
-        found = own
-    elif "/" in listen:
-        network = ipaddress.ip_network(listen, strict=False)
-        found = [address for address in own if ipaddress.ip_address(address) in network]
-    else:
-        return listen
-    if not found:
-        raise HostError(
-            f"listen: {listen} matches none of the host's addresses ({', '.join(own) or 'none known'})",
-            where=facts.host,
-            do="write one of them, or 127.0.0.1",
-        )
-    return found[0]
 
 
 def _values(
@@ -169,6 +153,30 @@ def _arguments(template: ContainerTemplate, values: Mapping[str, Any]) -> tuple[
     )
 
 
+def _shm(playbook: Playbook, template: ContainerTemplate, values: Mapping[str, Any]) -> int | None:
+    """Bytes of /dev/shm; None leaves the engine's default."""
+    if template.shm is None:
+        return None
+    size = render(template.shm, values)
+    try:
+        return parse_size(int(size) if size.isdecimal() else size)
+    except ValueError as error:
+        raise TemplateError(
+            f"`shm` of playbook {playbook.name} gives {size[:80]!r}: {error}", do="correct the playbook"
+        ) from None
+
+
+def _volumes(context: HostContext, placement: Placement, template: ContainerTemplate) -> tuple[Mount, ...]:
+    return tuple(
+        Mount(
+            source=volume_name(context.deployment.name, placement.model, name),
+            target=target,
+            read_only=False,
+        )
+        for name, target in template.volumes.items()
+    )
+
+
 def _secrets(
     context: HostContext, placement: Placement, template: ContainerTemplate, name: str
 ) -> tuple[SecretFile, ...]:
@@ -176,10 +184,3 @@ def _secrets(
         return ()
     path = secret_path(context.deployment.name, name, API_KEY)
     return (SecretFile(name=API_KEY, path=path, target=template.api_key_file, secret=placement.api_key),)
-
-
-def _repository(reference: str) -> str:
-    """The reference without digest and tag."""
-    name = reference.partition("@")[0]
-    head, colon, tag = name.rpartition(":")
-    return head if colon and "/" not in tag else name

@@ -48,7 +48,7 @@ class Host(Struct, frozen=True, kw_only=True):
     connection: Literal["ssh", "local"] = "ssh"
     ssh: Ssh
     sudo: Sudo = Sudo()
-    engine: Literal["install", "existing", "manage"] = "install"
+    engine: Literal["install", "existing"] = "install"
     weights_dir: str = "/var/lib/cpudeploy/weights"
     reserve: Reserve = Reserve()
     labels: dict[str, str] = {}
@@ -74,7 +74,6 @@ class Mirrors(Struct, frozen=True, kw_only=True):
 
     images: tuple[ImageMirror, ...] = ()
     huggingface: str | None = None
-    docker_ce: str | None = None
 
 
 class Registry(Struct, frozen=True, kw_only=True):

@@ -112,7 +112,7 @@ class Publish(Struct, frozen=True, kw_only=True):
 class Container(Struct, frozen=True, kw_only=True):
     """A container of the engine, ours (`mark`) or foreign. Never environment, never command.
 
-    memory and quota 0: no limit. cpuset empty: none. health: the engine's word or empty.
+    memory and quota 0: no limit. cpuset empty: none.
     """
 
     id: str

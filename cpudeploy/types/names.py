@@ -15,6 +15,11 @@ def container_name(deployment: str, model: str, instance: int) -> str:
     return f"{deployment}_{model}_{instance}"
 
 
+def volume_name(deployment: str, model: str, name: str) -> str:
+    """`rag_qwen3-4b_cache`: a volume of one model, kept from container to container."""
+    return f"{deployment}_{model}_{name}"
+
+
 def secret_path(deployment: str, container: str, name: str) -> str:
     """The file on the host that holds a container's secret, 0600."""
     return f"{STATE_DIR}/{deployment}/secrets/{container}/{name}"

@@ -59,7 +59,7 @@ class HostOutcome(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The end of one apply. `endpoints`: container → base URL on its host, for those that passed."""
+    """The end of one apply, host by host. `plan` is the id of the plan that was applied."""
 
     schema: Literal["cpudeploy.outcome/1"] = "cpudeploy.outcome/1"
     deployment: str

@@ -41,7 +41,6 @@ mirrors:
       try: [swr.example.com/gpustack/vllm-openai-cpu]
       digests: {0.21: "sha256:0000000000000000000000000000000000000000000000000000000000000000"}
   huggingface: https://hf-mirror.com
-  docker-ce: https://mirrors.example.com/docker-ce
 registries:
   harbor.corp/llm: {username: "robot$llm+pull", password: {from_file: secrets/harbor}, ca: corp.pem}
 backends:
@@ -188,14 +187,14 @@ def test_cpus_are_taken_as_meant(load_text: Loader, written: str, cpus: str) -> 
 
 
 @pytest.mark.parametrize(
-    "listen", ["127.0.0.1", "127.0.0.5", "::1", "lo", "127.0.0.0/8"], ids=lambda listen: listen
+    "listen", ["127.0.0.1", "127.0.0.5", "::1", "::ffff:127.0.0.1"], ids=lambda listen: listen
 )
 def test_loopback_needs_no_key(load_text: Loader, listen: str) -> None:
     text = changed("    port: 8100", f'    port: 8100\n    listen: "{listen}"')
     assert placement(load_text, text).listen == listen
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0", "host", "10.0.0.0/8", "eth0", "::"], ids=lambda listen: listen)
+@pytest.mark.parametrize("listen", ["0.0.0.0", "host", "10.0.0.0/8", "::"], ids=lambda listen: listen)
 def test_no_key_said_aloud_opens_a_model(load_text: Loader, listen: str) -> None:
     text = changed("    port: 8100", f'    port: 8100\n    listen: "{listen}"\n    api_key: none')
     found = placement(load_text, text)

@@ -41,6 +41,12 @@ def test_what_is_reserved_is_marked(key: str) -> None:
     )
 
 
+def test_values_that_are_reserved_are_marked() -> None:
+    said = " ".join(reference(SCHEMA).split())
+    for key, value in (("each", "numa"), ("fetch", "controller"), ("use", "manage")):
+        assert re.search(rf"- \*\*`{key}`\*\*: [^*]*\*[^*]*\*[^*]*\*\*Not yet\*\*: `{value}`", said)
+
+
 @pytest.mark.parametrize("key", sorted(key for key, schema in KEYS.items() if "x-notYet" not in schema))
 def test_the_example_has_every_setting(key: str) -> None:
     assert re.search(rf"(?<![\w-]){re.escape(key)}:", EXAMPLE.read_text("utf-8"))

@@ -48,6 +48,13 @@ def test_what_may_be_secret_is_quiet(name: str) -> None:
     assert schema["x-quiet"]
 
 
+def test_a_value_that_is_not_built_yet_is_one_the_schema_knows() -> None:
+    reserved = [key for _, key in keys({"properties": INVENTORY["$defs"]}) if "x-valuesNotYet" in key]
+    assert reserved
+    for key in reserved:
+        assert set(key["x-valuesNotYet"]) < set(key["enum"])
+
+
 def test_the_same_settings_may_stand_on_defaults_and_hosts() -> None:
     defaults = set(INVENTORY["properties"]["defaults"]["properties"])
     host = set(INVENTORY["$defs"]["host"]["properties"])
