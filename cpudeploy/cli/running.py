@@ -1,13 +1,18 @@
-"""Which containers serve a model, by the hosts' own facts."""
+"""Which containers serve a model, by the hosts' own facts, and asking each of them.
+
+In: a site and a model's name. Out: its instances; asking one that fails never ends the others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..errors import ConnectError, HostError, UsageError
+from ..errors import CpudeployError, HostError, worst
 from ..types.base import SecretRef
 from ..types.facts import Publish
 from .site import Site
+from .troubles import code_of, tell
 
 
 @dataclass(frozen=True)
@@ -24,16 +29,12 @@ class Running:
 
 
 def instances_of(site: Site, model: str) -> list[Running]:
-    """Every instance of `model`, host by host. Raises UsageError for a model the manifest doesn't name,
-    HostError when no reached host has it."""
-    placements = [p for p in site.deployment.placements if p.model == model]
-    if not placements:
-        models = ", ".join(dict.fromkeys(p.model for p in site.deployment.placements)) or "none"
-        raise UsageError(f"no model {model} here", do=f"choose from: {models}")
+    """Every instance of `model`, host by host, on the hosts that told their facts. Raises HostError when
+    all did and none has it."""
     found = []
-    for placement in placements:
+    for placement in site.deployment.placements:
         facts = site.facts.get(placement.host)
-        if facts is None:
+        if facts is None or placement.model != model:
             continue
         for name, container in facts.containers.items():
             mark = container.mark
@@ -52,9 +53,20 @@ def instances_of(site: Site, model: str) -> list[Running]:
                     api_key=placement.api_key,
                 )
             )
-    if not found:
-        if site.unreachable:
-            name, why = next(iter(site.unreachable.items()))
-            raise ConnectError(why, where=name)
+    if not found and not site.troubles:
         raise HostError(f"{model} runs on none of its hosts", do="cpudeploy apply")
     return found
+
+
+def ask_each(site: Site, instances: Sequence[Running], ask: Callable[[Running], None]) -> int:
+    """`ask` every instance; what goes wrong with one is told and keeps no other from being asked. Tells
+    also which hosts could not be asked at all; returns the exit code for all of it."""
+    codes = [site.code]
+    for instance in instances:
+        try:
+            ask(instance)
+        except CpudeployError as error:
+            tell({instance.host: error})
+            codes.append(code_of(error))
+    tell(site.troubles)
+    return worst(codes)

@@ -14,6 +14,12 @@ def describe(operation: op.Operation) -> str:
             return f"run {script}"
         case op.Put(path=path):
             return f"write {path}"
+        case op.MergeJson(path=path, key=key):
+            return f"edit {key} in {path}"
+        case op.Claim(keys=keys):
+            return f"claim {', '.join(keys)}"
+        case op.Disclaim(keys=names):
+            return f"give up {', '.join(names)}"
         case op.Fetch(file=file):
             return f"fetch {file.name}"
         case op.Http(address=address, port=port, path=path):

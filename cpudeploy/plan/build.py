@@ -17,6 +17,7 @@ from ..steps.addresses import refuse_taken_ports
 from ..steps.container import container_changes, next_release, removal_changes
 from ..steps.context import HostContext
 from ..steps.cpu_flags import refuse_missing_flags
+from ..steps.curl import curl_changes
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
 from ..steps.image import image_changes
@@ -103,7 +104,7 @@ def _plan(
                 hosts[name] = of(context)
             except CpudeployError as error:
                 known = msgspec.structs.replace(nothing, headline=headline(facts[name]))
-                hosts[name] = msgspec.structs.replace(known, unknown=sentence(error))
+                hosts[name] = msgspec.structs.replace(known, unknown=error.sentence)
     return Plan(
         deployment=deployment.name,
         base=deployment.base,
@@ -138,6 +139,8 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
     engines = dict.fromkeys(context.deployment.backends[p.backend].playbook for p in placements)
     flags = [warning for name in engines for warning in refuse_missing_flags(context, playbooks[name])]
     allocations = allocate(context.deployment, context.host.name, context.facts, context.resolved, playbooks)
+    if _wants(context.host, placements, context.deployment, playbooks, "curl"):
+        changes += curl_changes(context)
     if _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
         changes += daemon_changes(context, _insecure(context, placements))
     if placements:
@@ -227,11 +230,6 @@ def _insecure(context: HostContext, placements: list[Placement]) -> tuple[str, .
         for place in context.resolved.images[backend].places
     ]
     return tuple(dict.fromkeys(place.registry for place in places if place.insecure))
-
-
-def sentence(error: CpudeployError) -> str:
-    """An error on one line: what, and what to do."""
-    return f"{error.what}; do: {error.do}" if error.do else error.what
 
 
 def _warnings(context: HostContext, allocations: Mapping[str, Allocation]) -> tuple[str, ...]:

@@ -7,19 +7,24 @@ import re
 from typing import Any
 
 from ..errors import HostError
-from ..types.facts import Container, Engine, Image, Mark, Network, Publish
+from ..types.base import Unknown
+from ..types.facts import Container, DaemonFile, Engine, Image, Mark, Network, Publish
 from .records import Records
 
+_TIMED_OUT = 124
+"""What `timeout` ends with."""
 _USERINFO = re.compile(r"//[^/@]*@")
 
 
 def read_engine(records: Records) -> Engine:
-    """State and settings. A foreign engine is named, its objects are not read."""
-    daemon = records.get("daemon-json")
-    text = None if daemon is None else daemon.text
+    """State and settings. A foreign engine is named, its objects are not read.
+
+    Raises HostError for an engine that runs but does not answer: what it holds is unknown, not nothing.
+    """
+    daemon = _daemon_file(records)
     client = records.text("engine-client")
     if not client:
-        return Engine(state="absent", daemon_json=text)
+        return Engine(state="absent", daemon=daemon)
     path, _, shim = client.partition("\n")
     info = _object(records, "engine-info")
     version = _object(records, "engine-version")
@@ -29,13 +34,20 @@ def read_engine(records: Records) -> Engine:
         or "podman" in shim.lower()
         or "podman" in json.dumps(version.get("Client") or {}).lower()
     ):
-        return Engine(state="foreign", detail="`docker` is podman", daemon_json=text)
+        return Engine(state="foreign", detail="`docker` is podman", daemon=daemon)
     if path.startswith("/snap/") or path.endswith("/snap") or root.startswith("/var/snap/"):
-        return Engine(state="foreign", detail="docker is a snap", daemon_json=text)
+        return Engine(state="foreign", detail="docker is a snap", daemon=daemon)
     if not info.get("ServerVersion"):
+        complaint = _complaint(records, info)
+        if _timed_out(records) or records.get("engine-process") is not None:
+            raise HostError(
+                f"the container engine runs but does not answer, so what it holds is unknown: {complaint}",
+                where=records.host,
+                do="try again when the host is less busy; else see `journalctl -u docker`",
+            )
         if "dockerd=1" not in records.text("tools").split():
-            return Engine(state="absent", detail="a docker client without an engine", daemon_json=text)
-        return Engine(state="stopped", detail=_complaint(records, info), daemon_json=text)
+            return Engine(state="absent", detail="a docker client without an engine", daemon=daemon)
+        return Engine(state="stopped", detail=complaint, daemon=daemon)
     server = version.get("Server") or {}
     return Engine(
         state="running",
@@ -46,8 +58,26 @@ def read_engine(records: Records) -> Engine:
         cgroup=str(info.get("CgroupVersion") or ""),
         insecure=_insecure(info.get("RegistryConfig") or {}),
         live_restore=bool(info.get("LiveRestoreEnabled")),
-        daemon_json=text,
+        daemon=daemon,
     )
+
+
+def _daemon_file(records: Records) -> DaemonFile | Unknown | None:
+    """What we need of daemon.json; its text ends here."""
+    record = records.get("daemon-json")
+    if record is None:
+        return None
+    if record.code != 0:
+        return Unknown(unknown=record.text.strip() or "can't be read")
+    try:
+        settings = json.loads(record.text) if record.text.strip() else {}
+    except ValueError as error:
+        return Unknown(unknown=f"not valid JSON: {error}")
+    insecure = settings.get("insecure-registries", []) if isinstance(settings, dict) else None
+    if not isinstance(insecure, list) or not all(isinstance(name, str) for name in insecure):
+        return Unknown(unknown="not of the shape the engine expects")
+    digest = records.text("daemon-json-sha256").partition(" ")[0]
+    return DaemonFile(sha256=digest, insecure=tuple(insecure))
 
 
 def read_proxy(records: Records) -> dict[str, str]:
@@ -130,10 +160,14 @@ def _rows(records: Records, key: str, width: int) -> list[list[Any]]:
     record = records.get(key)
     said = records.text(f"{key}-stderr").strip()
     if record is None or record.code != 0:
-        raise HostError(f"listing {key.removeprefix('engine-')} failed: {said or 'no answer'}")
-    rows = [json.loads(line) for line in record.text.splitlines()]
-    if any(len(row) != width for row in rows):
-        raise HostError(f"{key} has rows of another shape than {width} fields")
+        what = f"listing {key.removeprefix('engine-')} failed: {said or 'no answer'}"
+        raise HostError(what, where=records.host)
+    try:
+        rows = [json.loads(line) for line in record.text.splitlines()]
+    except ValueError:
+        raise HostError(f"{key} holds a line that is not JSON", where=records.host) from None
+    if any(not isinstance(row, list) or len(row) != width for row in rows):
+        raise HostError(f"{key} has rows of another shape than {width} fields", where=records.host)
     return rows
 
 
@@ -141,10 +175,14 @@ def _complaint(records: Records, info: dict[str, Any]) -> str:
     errors = info.get("ServerErrors") or []
     if errors:
         return str(errors[0])
-    record = records.get("engine-info")
-    if record is not None and record.code == 124:
-        return "the engine did not answer within 10 s"
+    if _timed_out(records):
+        return "no answer in time"
     return records.text("engine-info-stderr").strip() or "the engine does not answer"
+
+
+def _timed_out(records: Records) -> bool:
+    record = records.get("engine-info")
+    return record is not None and record.code == _TIMED_OUT
 
 
 def _insecure(registries: dict[str, Any]) -> dict[str, bool]:

@@ -7,8 +7,11 @@ import json
 import re
 from typing import Any
 
-from ..types.base import Unknown
+import msgspec
+
+from ..types.base import Unknown, from_json
 from ..types.facts import Blob, Disk, File, Weights
+from ..types.shared import HostRecord
 from .records import Record, Records
 
 _DISK = re.compile(r"\s(\d+)\s+\d+\s+(-?\d+)\s+\S+\s+(/.*)$")
@@ -24,12 +27,16 @@ def read_releases(records: Records) -> dict[str, Any]:
     return found
 
 
-def read_host_record(records: Records) -> dict[str, Any]:
+def read_host_record(records: Records) -> HostRecord | Unknown:
     record = records.get("host-record")
     if record is None:
-        return {}
-    value = _json(record)
-    return value if isinstance(value, dict) else {"unknown": "host.json holds no object"}
+        return HostRecord()
+    if record.code != 0:
+        return Unknown(unknown=record.text.strip())
+    try:
+        return from_json(record.text, HostRecord)
+    except msgspec.DecodeError as error:
+        return Unknown(unknown=f"host.json is not a host record: {error}")
 
 
 def read_weights(records: Records) -> Weights:

@@ -9,6 +9,9 @@ proc=$sysroot/proc
 sys=$sysroot/sys
 state=$sysroot/var/lib/cpudeploy
 
+newline='
+'
+
 emit() { # key code text
 	printf '%s %s %s\n%s\n' "$1" "$2" "${#3}" "$3"
 }
@@ -31,10 +34,12 @@ tell() { # key command…: its stdout, or what it complained about
 
 # ---- The engine: slow to ask, so asked beside everything else -----------------------------------------
 
+patience=20 # seconds; listing and inspecting together stay below our own deadline
+
 ask() { # name command…: output to a file; its end as `name.code`
 	name=$1
 	shift
-	timeout 10 "$@" >"$aside/$name" 2>"$aside/$name.stderr"
+	timeout "$patience" "$@" >"$aside/$name" 2>"$aside/$name.stderr"
 	echo "$?" >"$aside/$name.code"
 }
 
@@ -47,12 +52,13 @@ ask_each() { # name listing-command -- inspecting-command: inspects whatever the
 	# Twice: something listed may be gone when it is inspected.
 	for _ in 1 2; do
 		# shellcheck disable=SC2086 # our own words
-		names=$(timeout 10 $listing 2>"$aside/$name.stderr")
+		names=$(timeout "$patience" $listing 2>"$aside/$name.stderr")
 		echo "$?" >"$aside/$name.code"
 		test -n "$names" || return
 		# shellcheck disable=SC2046,SC2086 # ids
 		ask "$name" "$@" $(printf '%s\n' $names | sort -u)
-		first_line "$aside/$name.code" && test "$line" = 0 && return
+		first_line "$aside/$name.code"
+		case $line in 0 | 124) return ;; esac
 	done
 }
 
@@ -92,7 +98,7 @@ fi
 if test -n "$docker" && test -n "$aside"; then
 	unset DOCKER_HOST DOCKER_CONTEXT
 	ask version "$docker" version --format '{{json .}}' &
-	ask info "$docker" info --format '{{json .}}' &
+	ask info "$docker" info --format '{{json .}}{{println}}{{with .Info}}{{.DockerRootDir}}{{end}}' &
 	ask_each containers "$docker" ps -aq --no-trunc -- "$docker" inspect --type container --format "$container_fields" &
 	ask_each networks "$docker" network ls -q --no-trunc -- "$docker" network inspect --format "$network_fields" &
 	ask_each images "$docker" image ls -q --no-trunc -- "$docker" image inspect --format "$image_fields" &
@@ -282,18 +288,30 @@ fi
 
 # ---- The engine's answers --------------------------------------------------------------------------------
 
-tell_file daemon-json "$sysroot/etc/docker/daemon.json"
+settings=$sysroot/etc/docker/daemon.json
+tell_file daemon-json "$settings"
+test -e "$settings" && tell daemon-json-sha256 sha256sum "$settings"
 if test -n "$docker"; then
 	# podman's shim is a script that says so, or a link to podman.
 	shim=
 	test "$(head -c 2 "$docker")" = '#!' && shim=$(head -c 400 "$docker")
 	emit engine-client 0 "$(readlink -f "$docker")
 $shim"
+	# Does its process live, whether it answers or not?
+	first_line /var/run/docker.pid && first_line "$proc/${line:-none}/comm" && test "$line" = dockerd &&
+		emit engine-process 0 "$line"
 	wait
 	for name in version info containers networks images; do
 		code=
 		test -n "$aside" && first_line "$aside/$name.code" && code=$line
-		emit "engine-$name" "${code:-1}" "$(cat "$aside/$name" 2>/dev/null)"
+		said=$(cat "$aside/$name" 2>/dev/null)
+		# After its JSON stands the folder of everything it holds.
+		case $said in *"$newline"/*)
+			answer_disk "${said##*"$newline"}"
+			said=${said%%"$newline"*}
+			;;
+		esac
+		emit "engine-$name" "${code:-1}" "$said"
 		emit "engine-$name-stderr" 0 "$(cat "$aside/$name.stderr" 2>/dev/null)"
 	done
 fi

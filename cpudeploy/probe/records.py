@@ -22,9 +22,10 @@ class Record:
 
 
 class Records:
-    """All records of a document, by key."""
+    """All records of a document, by key. `host`: whose they are."""
 
     def __init__(self, document: bytes, host: str) -> None:
+        self.host = host
         self._records: dict[str, Record] = {}
         at = 0
         while at < len(document):
@@ -35,18 +36,17 @@ class Records:
                 start, end = newline + 1, newline + 1 + int(size)
                 record = Record(int(code), document[start:end].decode(errors="replace"))
             except ValueError:
-                raise self._broken(host, header) from None
+                raise self._broken(header) from None
             if newline < 0 or document[end : end + 1] != b"\n":
-                raise self._broken(host, header)
+                raise self._broken(header)
             self._records[key] = record
             at = end + 1
         if "end" not in self._records:
-            raise self._broken(host, b"no end")
+            raise self._broken(b"no end")
 
-    @staticmethod
-    def _broken(host: str, header: bytes) -> HostError:
+    def _broken(self, header: bytes) -> HostError:
         shown = header[:80].decode(errors="replace")
-        return HostError(f"the facts of this host came back damaged (at {shown!r})", where=host)
+        return HostError(f"the facts of this host came back damaged (at {shown!r})", where=self.host)
 
     def get(self, key: str) -> Record | None:
         return self._records.get(key)

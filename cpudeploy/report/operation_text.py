@@ -23,6 +23,14 @@ def _what(operation: op.Operation) -> str:
             secret = operation.content if isinstance(operation.content, SecretRef) else None
             what = f"secret {secret}" if secret else data_size(len(str(operation.content).encode()))
             return f"put {operation.path} {operation.mode} {operation.owner} · {what}"
+        case op.MergeJson():
+            words = [f"+{word}" for word in operation.add] + [f"-{word}" for word in operation.remove]
+            rest = "" if operation.tidy == "nothing" else f" · an empty {operation.tidy} goes"
+            return f"edit {operation.key} in {operation.path} {' '.join(words)}".rstrip() + rest
+        case op.Claim():
+            return f"claim {', '.join(operation.keys)}"
+        case op.Disclaim():
+            return f"give up {', '.join(operation.keys)}"
         case op.Fetch():
             file = operation.file
             return (

@@ -33,9 +33,12 @@ def pointer(*parts: str) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def script(name: str, args: dict[str, str], *, id: str, deadline_s: int) -> Script:
-    """A script of ours as an operation, its text resolved now."""
-    text = (resources.files(__package__) / "scripts" / f"{name}.sh").read_text(encoding="utf-8")
+def script(
+    name: str, args: dict[str, str], *, id: str, deadline_s: int, begins_with: tuple[str, ...] = ()
+) -> Script:
+    """A script of ours as an operation, its text resolved now. `begins_with`: scripts put before it."""
+    folder = resources.files(__package__) / "scripts"
+    text = "".join((folder / f"{part}.sh").read_text(encoding="utf-8") for part in (*begins_with, name))
     return Script(
         id=id,
         deadline_s=deadline_s,

@@ -1,153 +1,228 @@
 """Engine settings that have no other place: registries without TLS, and their own certificates.
 
-Everything else goes on containers. The owner's keys in daemon.json are kept; what was there before is
-recorded in `host.json`, with who asked for it.
+Everything else goes on containers. The owner's settings in daemon.json are kept, and what is in it
+never gets into a plan; each registry is claimed in `host.json`, so that the last deployment to need it
+takes it out again. An engine with `use: existing` is never touched.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from ..errors import HostError
+from ..types.base import Unknown
 from ..types.deployment import Deployment
-from ..types.facts import File, Question
-from ..types.names import STATE_DIR
-from ..types.operation import Operation, Put
+from ..types.facts import DaemonFile, Question
+from ..types.operation import Claim, Disclaim, MergeJson, Operation, Script
 from ..types.plan import Change, FieldDiff, Fingerprint
+from ..types.shared import SharedKey
+from .certificates import certificate_changes, certificate_questions, certificate_removal_changes
 from .context import HostContext, pointer, script
+from .shared import claim, claimed, host_record, owners, unclaimed
 
 DAEMON_JSON = "/etc/docker/daemon.json"
-HOST_RECORD = f"{STATE_DIR}/host.json"
-_KEY = "docker.insecure-registries"
+_LIST = "insecure-registries"
+_PREFIX = f"{DAEMON_JSON}#/{_LIST}/"
+_FILE_S = 30
+_RELOAD_S = 60
 
 
 def daemon_questions(deployment: Deployment) -> tuple[Question, ...]:
-    """What must be asked of a host: the certificate of every registry that has its own authority."""
-    return tuple(Question(kind="file", key=_certificate(registry)) for registry in _authorities(deployment))
-
-
-def _authorities(deployment: Deployment) -> dict[str, str]:
-    """Registry → CA in PEM, as the manifest says."""
-    return {
-        entry.scope.partition("/")[0]: entry.ca for entry in deployment.registries if entry.ca is not None
-    }
+    """What must be asked of a host beside the usual facts."""
+    return certificate_questions(deployment)
 
 
 def daemon_changes(context: HostContext, insecure: tuple[str, ...]) -> tuple[Change, ...]:
-    """Certificates, and permission for `insecure` registries, where the host lacks them."""
-    changes = [
-        _certificate_change(context, registry, pem)
-        for registry, pem in _authorities(context.deployment).items()
-        if not _same(context, registry, pem)
-    ]
-    missing = tuple(
-        registry for registry in insecure if not context.facts.engine.insecure.get(registry, False)
-    )
-    if missing:
-        changes.append(_insecure_change(context, missing))
-    return tuple(changes)
+    """Certificates, and permission for `insecure` registries, where the host lacks them.
+
+    Raises HostError where that is forbidden, or a file involved can't be understood.
+    """
+    return (*certificate_changes(context), *_insecure_changes(context, insecure))
 
 
-def _certificate(registry: str) -> str:
-    return f"/etc/docker/certs.d/{registry}/ca.crt"
+def daemon_removal_changes(context: HostContext, why: str) -> tuple[Change, ...]:
+    """What undoes this deployment's share of the engine's settings: all that nobody else needs and that
+    was not there before. Raises HostError where a file involved can't be understood."""
+    return (*_insecure_removal(context, why), *certificate_removal_changes(context, why))
 
 
-def _same(context: HostContext, registry: str, pem: str) -> bool:
-    found = context.facts.files.get(_certificate(registry))
-    return isinstance(found, File) and found.sha256 == _sha256(pem)
-
-
-def _certificate_change(context: HostContext, registry: str, pem: str) -> Change:
-    path = _certificate(registry)
-    found = context.facts.files.get(path)
-    before: dict[str, Any] = {pointer("files", path): None}
-    if isinstance(found, File):
-        before = {pointer("files", path, "sha256"): found.sha256}
-    return Change(
-        id=f"certificate:{registry}",
-        phase="provision",
-        step="docker_daemon",
-        subject="certificate",
-        action="update" if isinstance(found, File) else "create",
-        why=f"registries.{registry}.ca",
-        summary=f"authority of {registry} for the engine",
-        before=Fingerprint(equals=before),
-        after=Fingerprint(equals={pointer("files", path, "sha256"): _sha256(pem)}),
-        operations=(Put(id="put", deadline_s=30, path=path, mode="0644", content=pem),),
-        revert=(),
-    )
-
-
-def _insecure_change(context: HostContext, missing: tuple[str, ...]) -> Change:
-    facts = context.facts
+def _insecure_changes(context: HostContext, wanted: tuple[str, ...]) -> tuple[Change, ...]:
+    engine = context.facts.engine
+    missing = tuple(registry for registry in wanted if not engine.insecure.get(registry, False))
     if context.host.engine == "existing":
-        raise HostError(
-            f"the engine does not allow plain HTTP to {', '.join(missing)} and engine: {{use: existing}} "
-            "forbids to edit its settings",
-            where=facts.host,
-            do=f'add it to "insecure-registries" in {DAEMON_JSON} and reload the engine',
-        )
-    text = facts.engine.daemon_json
-    settings = _read(text, facts.host)
-    before = list(settings.get("insecure-registries", []))
-    settings["insecure-registries"] = [*before, *(name for name in missing if name not in before)]
-    wanted = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-    record = _record(context, before, settings["insecure-registries"])
-    reload = script("reload-docker", {"expect": missing[-1]}, id="reload", deadline_s=60)
-    operations: tuple[Operation, ...] = (
-        Put(id="record", deadline_s=30, path=HOST_RECORD, mode="0600", content=record),
-        Put(id="put", deadline_s=30, path=DAEMON_JSON, mode="0644", content=wanted),
-        reload,
+        _refuse_existing(context, missing)
+        return ()
+    if not wanted:
+        return ()
+    # What the owner allowed is not ours to claim; what another deployment added is.
+    known = host_record(context).keys
+    shared = tuple(name for name in wanted if name not in missing and _key(name) in known)
+    if missing:
+        return (_allow(context, missing, _claims(context, (*missing, *shared))),)
+    if unclaimed(context, map(_key, shared)):
+        return (_join(context, shared, _claims(context, shared)),)
+    return ()
+
+
+def _claims(context: HostContext, registries: tuple[str, ...]) -> dict[str, SharedKey]:
+    """This deployment's claims on registries and on the file they stand in, with what is there now."""
+    file = context.facts.engine.daemon
+    listed = file.insecure if isinstance(file, DaemonFile) else ()
+    return {
+        DAEMON_JSON: claim(context, before=None if file is None else "present", ours="present"),
+        **{_key(name): claim(context, before=name in listed, ours=True) for name in registries},
+    }
+
+
+def _allow(context: HostContext, missing: tuple[str, ...], claims: dict[str, SharedKey]) -> Change:
+    record = host_record(context)
+    file = _daemon_file(context)
+    before = file.insecure if file is not None else ()
+    added = tuple(name for name in missing if name not in before)
+    merge = MergeJson(
+        id="merge",
+        deadline_s=_FILE_S,
+        path=DAEMON_JSON,
+        key=_LIST,
+        add=missing,
+        expected_sha256="" if file is None else file.sha256,
     )
+    at = {pointer("engine", "insecure", name): None for name in missing}
     return Change(
         id="docker_daemon",
         phase="provision",
         step="docker_daemon",
         subject="daemon.json",
-        action="update" if text is not None else "create",
+        action="create" if file is None else "update",
         why="a mirror without TLS",
         summary=f"allow plain HTTP to {', '.join(missing)} · reload, nothing restarts",
-        diff=(
-            FieldDiff(
-                field="insecure-registries",
-                before=", ".join(before) or None,
-                after=", ".join(settings["insecure-registries"]),
-            ),
+        diff=(FieldDiff(field=_LIST, before=", ".join(before) or None, after=", ".join((*before, *added))),),
+        before=Fingerprint(equals={**at, **_file_is(file), **owners(record, claims)}),
+        after=Fingerprint(equals={**dict.fromkeys(at, True), **owners(record.claimed(claims), claims)}),
+        operations=(
+            Claim(id="claim", deadline_s=_FILE_S, keys=claims),
+            merge,
+            _reload("reload", present=missing),
         ),
-        before=Fingerprint(equals={pointer("engine", "insecure", name): None for name in missing}),
-        after=Fingerprint(equals={pointer("engine", "insecure", name): True for name in missing}),
-        operations=operations,
-        revert=(Put(id="put back", deadline_s=30, path=DAEMON_JSON, mode="0644", content=text or "{}\n"),),
+        revert=(
+            *_take_out(added, tidy_file=file is None, running=True),
+            _disclaim(context, unclaimed(context, claims)),
+        ),
     )
 
 
-def _read(text: str | None, host: str) -> dict[str, Any]:
-    if text is None or not text.strip():
-        return {}
-    try:
-        settings = json.loads(text)
-    except ValueError as error:
+def _join(context: HostContext, shared: tuple[str, ...], claims: dict[str, SharedKey]) -> Change:
+    """Another deployment already had the engine allow it: only to be known as one who needs it, too."""
+    record = host_record(context)
+    return Change(
+        id="docker_daemon",
+        phase="provision",
+        step="docker_daemon",
+        subject="daemon.json",
+        action="update",
+        why="a mirror without TLS",
+        summary=f"share plain HTTP to {', '.join(shared)} with other deployments",
+        before=Fingerprint(equals=owners(record, claims)),
+        after=Fingerprint(equals=owners(record.claimed(claims), claims)),
+        operations=(Claim(id="claim", deadline_s=_FILE_S, keys=claims),),
+        revert=(_disclaim(context, unclaimed(context, claims)),),
+    )
+
+
+def _insecure_removal(context: HostContext, why: str) -> tuple[Change, ...]:
+    record = host_record(context)
+    mine = claimed(context, DAEMON_JSON)
+    if not mine:
+        return ()
+    left = record.released(context.deployment.name, mine)
+    gone = _no_longer_needed(context, mine)
+    file = _daemon_file(context) if gone else None
+    running = context.facts.engine.state == "running"
+    made = mine.get(DAEMON_JSON)
+    made_only_for_us = made is not None and made.before is None and DAEMON_JSON not in left.keys
+    return (
+        Change(
+            id="docker_daemon",
+            phase="replace",
+            step="docker_daemon",
+            subject="daemon.json",
+            action="remove",
+            why=why,
+            summary=f"no plain HTTP to {', '.join(gone)} any more · reload, nothing restarts"
+            if gone
+            else "gives up its share; the settings stay",
+            before=Fingerprint(equals={**(_file_is(file) if gone else {}), **owners(record, mine)}),
+            after=Fingerprint(
+                equals={
+                    **{pointer("engine", "insecure", name): None for name in gone if running},
+                    **owners(left, mine),
+                }
+            ),
+            operations=(
+                *(_take_out(gone, tidy_file=made_only_for_us, running=running) if gone else ()),
+                _disclaim(context, tuple(mine)),
+            ),
+            revert=None,
+        ),
+    )
+
+
+def _no_longer_needed(context: HostContext, mine: dict[str, SharedKey]) -> tuple[str, ...]:
+    """Registries that we allowed and that nobody else claims."""
+    if context.host.engine == "existing":
+        return ()
+    return tuple(
+        key.removeprefix(_PREFIX)
+        for key, entry in mine.items()
+        if key.startswith(_PREFIX) and entry.before is not True and len(entry.owners) == 1
+    )
+
+
+def _take_out(names: tuple[str, ...], *, tidy_file: bool, running: bool) -> tuple[Operation, ...]:
+    """Registries out of daemon.json, and what was made only for them.
+
+    In two steps: an engine that reloads takes no notice of a list that is not there.
+    """
+    take = MergeJson(id="take out", deadline_s=_FILE_S, path=DAEMON_JSON, key=_LIST, remove=names)
+    tidy = MergeJson(
+        id="tidy", deadline_s=_FILE_S, path=DAEMON_JSON, key=_LIST, tidy="file" if tidy_file else "list"
+    )
+    return (take, _reload("reload without", absent=names), tidy) if running else (take, tidy)
+
+
+def _reload(id: str, *, present: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Script:
+    args = {"present": " ".join(present), "absent": " ".join(absent)}
+    return script("reload-docker", args, id=id, deadline_s=_RELOAD_S)
+
+
+def _disclaim(context: HostContext, keys: tuple[str, ...]) -> Disclaim:
+    return Disclaim(id="give up", deadline_s=_FILE_S, deployment=context.deployment.name, keys=keys)
+
+
+def _key(registry: str) -> str:
+    return _PREFIX + registry
+
+
+def _file_is(file: DaemonFile | None) -> dict[str, Any]:
+    if file is None:
+        return {pointer("engine", "daemon"): None}
+    return {pointer("engine", "daemon", "sha256"): file.sha256}
+
+
+def _daemon_file(context: HostContext) -> DaemonFile | None:
+    file = context.facts.engine.daemon
+    if isinstance(file, Unknown):
         raise HostError(
-            f"{DAEMON_JSON} is not valid JSON: {error}", where=host, do="repair the file"
-        ) from None
-    if not isinstance(settings, dict) or not isinstance(settings.get("insecure-registries", []), list):
-        raise HostError(
-            f"{DAEMON_JSON} does not have the shape the engine expects", where=host, do="repair the file"
+            f"{DAEMON_JSON} can't be edited: {file.unknown}", where=context.facts.host, do="repair the file"
         )
-    return settings
+    return file
 
 
-def _record(context: HostContext, before: list[str], ours: list[str]) -> str:
-    """host.json with our claim on the setting added; what stood there before us is never overwritten."""
-    document = {"keys": dict(context.facts.host_record.get("keys", {}))}
-    entry = dict(document["keys"].get(_KEY, {"before": before, "owners": []}))
-    entry["ours"] = ours
-    entry["owners"] = sorted({*entry["owners"], context.deployment.name})
-    document["keys"][_KEY] = entry
-    return json.dumps(document, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _refuse_existing(context: HostContext, missing: tuple[str, ...]) -> None:
+    if missing:
+        raise HostError(
+            f"the engine does not allow plain HTTP to {', '.join(missing)} and engine: {{use: existing}} "
+            "forbids to edit its settings",
+            where=context.facts.host,
+            do=f'add it to "{_LIST}" in {DAEMON_JSON} and reload the engine',
+        )

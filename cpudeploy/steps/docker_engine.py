@@ -6,19 +6,25 @@ Installs the distribution's own package; refuses what only looks like Docker. Wi
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..errors import HostError
 from ..types.facts import Facts
+from ..types.operation import Script
 from ..types.plan import Change, Fingerprint
+from .apt import distribution, refuse_without_apt
 from .context import HostContext, script
 
-_DEBIAN_LIKE = frozenset({"debian", "ubuntu"})
 _INSTALL_S = 900
 _START_S = 120
 _RUNNING = Fingerprint(equals={"/engine/state": "running"})
 
 
 def engine_changes(context: HostContext) -> tuple[Change, ...]:
-    """Install or start the engine. Raises HostError when it must not or can't be done."""
+    """Install or start the engine. Raises HostError when it must not or can't be done.
+
+    While the engine is stopped nothing else can be planned: what it holds is unknown.
+    """
     facts = context.facts
     engine = facts.engine
     if engine.state == "running":
@@ -37,42 +43,33 @@ def engine_changes(context: HostContext) -> tuple[Change, ...]:
             do="start it yourself, or say engine: {use: install}",
         )
     if engine.state == "stopped":
-        return (
-            _change(
-                "update", "does not answer", "start the installed engine", "start-docker", _START_S, facts
-            ),
-        )
-    _refuse_unknown_distribution(facts)
-    summary = f"docker.io from {_name(facts)}"
-    return (_change("create", "no engine found", summary, "install-docker-debian", _INSTALL_S, facts),)
+        start = script("start-docker", {}, id="start-docker", deadline_s=_START_S)
+        return (_change("update", "not running", "start the installed engine", start, facts),)
+    refuse_without_apt(facts, "Docker", "install Docker yourself and say engine: {use: existing}")
+    install = script(
+        "install-docker-debian",
+        {},
+        id="install-docker-debian",
+        deadline_s=_INSTALL_S,
+        begins_with=("apt",),
+    )
+    summary = f"docker.io from {distribution(facts)}"
+    return (_change("create", "no engine found", summary, install, facts),)
 
 
-def _change(action: str, why: str, summary: str, name: str, deadline_s: int, facts: Facts) -> Change:
+def _change(
+    action: Literal["create", "update"], why: str, summary: str, operation: Script, facts: Facts
+) -> Change:
     return Change(
         id="docker_engine",
         phase="provision",
         step="docker_engine",
         subject="docker",
-        action="create" if action == "create" else "update",
+        action=action,
         why=why,
         summary=summary,
         before=Fingerprint(equals={"/engine/state": facts.engine.state}),
         after=_RUNNING,
-        operations=(script(name, {}, id=name, deadline_s=deadline_s),),
+        operations=(operation,),
         revert=None,
     )
-
-
-def _refuse_unknown_distribution(facts: Facts) -> None:
-    if facts.os.id not in _DEBIAN_LIKE:
-        raise HostError(
-            f"installing Docker on {_name(facts)} is not built yet (Debian and Ubuntu are)",
-            where=facts.host,
-            do="install Docker yourself and say engine: {use: existing}",
-        )
-    if not facts.tools.get("apt-get", False):
-        raise HostError("there is no apt-get on this host", where=facts.host, do="install Docker yourself")
-
-
-def _name(facts: Facts) -> str:
-    return facts.os.name or "this distribution"

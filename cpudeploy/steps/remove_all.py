@@ -1,6 +1,7 @@
 """Everything one deployment owns on a host, taken away: containers, networks, state, weights only it used.
 
-What other deployments use stays, and so do the engine, its packages and its images.
+What other deployments use stays, and so do the engine, its packages and its images; what was set in it is put
+back.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from ..types.operation import Engine, RemoveNetwork
 from ..types.plan import Change, Fingerprint
 from .container import removal
 from .context import HostContext, pointer, script
+from .docker_daemon import daemon_removal_changes
 from .found import is_ours
 
 _WHY = "destroy"
 
 
 def remove_all_changes(context: HostContext, why: str = _WHY) -> tuple[Change, ...]:
-    """Removals in order: containers, then networks, then files.
+    """Removals in order: containers, networks, engine settings, files.
 
     Raises HostError while an installed engine is down: its containers would come back with it.
     """
@@ -33,7 +35,12 @@ def remove_all_changes(context: HostContext, why: str = _WHY) -> tuple[Change, .
         for name, container in sorted(facts.containers.items())
         if is_ours(context, container)
     ]
-    return (*changes, *_networks(context, why), *_state(context, why))
+    return (
+        *changes,
+        *_networks(context, why),
+        *daemon_removal_changes(context, why),
+        *_state(context, why),
+    )
 
 
 def _networks(context: HostContext, why: str) -> tuple[Change, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .base import Struct, Unknown
+from .shared import HostRecord
 
 FACTS_SCHEMA = "cpudeploy.facts/1"
 
@@ -154,12 +155,22 @@ class Image(Struct, frozen=True, kw_only=True):
     platform: str
 
 
+class DaemonFile(Struct, frozen=True, kw_only=True, tag="daemon", tag_field="kind"):
+    """The engine's settings file. Never its text: the proxies in it may hold passwords.
+
+    `insecure`: the registries it allows plain HTTP to. The engine may not have read it yet.
+    """
+
+    sha256: str
+    insecure: tuple[str, ...]
+
+
 class Engine(Struct, frozen=True, kw_only=True):
     """The container engine as found.
 
-    `state`: absent, stopped (installed, not answering), running, or foreign (podman's shim, snap:
+    `state`: absent, stopped (installed, no process of it), running, or foreign (podman's shim, snap:
     `detail` says which). `insecure`: registry (or CIDR) it may speak plain HTTP to → true.
-    `daemon_json` is the file's text, None without a file.
+    `daemon`: its settings file, None without one, unknown when it can't be understood.
     """
 
     state: Literal["absent", "stopped", "running", "foreign"]
@@ -171,7 +182,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     cgroup: str = ""
     insecure: dict[str, bool] = {}
     live_restore: bool = False
-    daemon_json: str | None = None
+    daemon: DaemonFile | Unknown | None = None
 
 
 class Blob(Struct, frozen=True, kw_only=True):
@@ -219,12 +230,13 @@ class Facts(Struct, frozen=True, kw_only=True):
     """By manifest digest (`sha256:…`), whichever repository it came from; under each where it has several."""
     weights: Weights = Weights()
     disks: dict[str, Disk | Unknown] = {}
+    """By the folder asked about; where the engine runs also by its own root folder."""
     packages: dict[str, str | None] = {}
     """Asked package → candidate or installed version: `installed:X`, `candidate:X`, None: not known."""
     files: dict[str, File | Unknown | None] = {}
     releases: dict[str, Any] = {}
     """Deployment → release id → the release document (`types.release.Release` as data)."""
-    host_record: dict[str, Any] = {}
+    host_record: HostRecord | Unknown = HostRecord()
     """`host.json`: shared keys, who owns them, what was before."""
     probe_s: float = 0.0
 

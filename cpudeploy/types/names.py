@@ -5,6 +5,9 @@ from __future__ import annotations
 STATE_DIR = "/var/lib/cpudeploy"
 """Always here, so that deployments meet in one lease and one host record."""
 
+HOST_RECORD = f"{STATE_DIR}/host.json"
+"""Who claims what deployments share on a host; `types.shared.HostRecord`."""
+
 LABEL = "io.cpudeploy"
 DEPLOYMENT_LABEL = f"{LABEL}.deployment"
 RELEASE_LABEL = f"{LABEL}.release"

@@ -7,9 +7,12 @@ Every operation is safe to repeat: done already is done. Secrets appear as refer
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .base import SecretRef, Struct
 from .release import ContainerSpec, Diagnosis, Gate, Instance
 from .resolved import Place, WeightFile
+from .shared import SharedKey
 
 
 class PullImage(Struct, frozen=True, kw_only=True, tag="pull", tag_field="call"):
@@ -139,6 +142,43 @@ class Put(Struct, frozen=True, kw_only=True, tag="put", tag_field="op"):
     content: str | SecretRef
 
 
+class MergeJson(Struct, frozen=True, kw_only=True, tag="merge_json", tag_field="op"):
+    """Change one list of words in a JSON file that is not ours: what else it holds, its mode and its owner
+    stay; a symlink is followed; an absent file is made, 0644. Its text never leaves the host and us.
+
+    `key`: the member of the file's object that is the list. `expected_sha256`: what the file must be as
+    long as there is something to do (empty: absent; None: whatever it is), else the plan is stale.
+    `tidy`: what goes when nothing is left in it: the `list`, or with it the `file`.
+    """
+
+    id: str
+    deadline_s: int
+    path: str
+    key: str
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    expected_sha256: str | None = None
+    tidy: Literal["nothing", "list", "file"] = "nothing"
+
+
+class Claim(Struct, frozen=True, kw_only=True, tag="claim", tag_field="op"):
+    """Note in `host.json` whose the shared `keys` are from now on. Claims of others are kept, and so is
+    what was before the first of them."""
+
+    id: str
+    deadline_s: int
+    keys: dict[str, SharedKey]
+
+
+class Disclaim(Struct, frozen=True, kw_only=True, tag="disclaim", tag_field="op"):
+    """Take a deployment's claims on shared keys out of `host.json`; a record of nothing is removed."""
+
+    id: str
+    deadline_s: int
+    deployment: str
+    keys: tuple[str, ...]
+
+
 class Fetch(Struct, frozen=True, kw_only=True, tag="fetch", tag_field="op"):
     """One weights file into `<weights>/blobs/<sha256>`: resumed, hashed while it downloads, then recorded.
 
@@ -215,4 +255,17 @@ class Record(Struct, frozen=True, kw_only=True, tag="record", tag_field="op"):
     instances: dict[str, Instance]
 
 
-Operation = Engine | Script | Put | Fetch | Http | Wait | GuardArm | GuardCommit | Record
+Operation = (
+    Engine
+    | Script
+    | Put
+    | MergeJson
+    | Claim
+    | Disclaim
+    | Fetch
+    | Http
+    | Wait
+    | GuardArm
+    | GuardCommit
+    | Record
+)

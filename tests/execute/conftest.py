@@ -24,7 +24,7 @@ mv /etc/docker/daemon.json.new /etc/docker/daemon.json
 . /etc/os-release
 [ "$VERSION_ID" -lt 13 ] || cli=docker-cli
 apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io $cli >/dev/null
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io $cli curl >/dev/null
 systemctl restart docker
 """
 

@@ -18,7 +18,7 @@ from tests.lab.shell import LabError, run
 SUITES = ("bookworm", "trixie")
 HOST_PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo"),
-    *("iproute2", "ca-certificates", "procps", "iptables", "curl"),
+    *("iproute2", "ca-certificates", "procps", "iptables"),
 )
 LLAMA_TOOLS = (
     *("bash", "cat", "curl", "env", "grep", "head", "id", "kill", "ls", "mkdir"),

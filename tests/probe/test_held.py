@@ -10,8 +10,9 @@ import pytest
 
 from cpudeploy.errors import HostError
 from cpudeploy.probe import arguments, parse
-from cpudeploy.types.base import Unknown
-from cpudeploy.types.facts import Disk, File, Listening, Question
+from cpudeploy.types.base import Unknown, to_json
+from cpudeploy.types.facts import DaemonFile, Disk, File, Listening, Question
+from cpudeploy.types.shared import HostRecord, SharedKey
 
 from .trees import Tree
 
@@ -119,13 +120,49 @@ def test_releases_and_the_hosts_record(tree: Tree) -> None:
     tree.write("var/lib/cpudeploy/rag/releases/0001-abcd.json", '{"id": "0001-abcd"}')
     tree.write("var/lib/cpudeploy/rag/releases/0002-beef.json", "{broken")
     tree.write("var/lib/cpudeploy/other/releases/0001-f00d.json", "{}")
-    tree.write("var/lib/cpudeploy/host.json", '{"keys": {}}')
     facts = tree.facts()
     assert facts.releases == {
         "rag": {"0001-abcd": {"id": "0001-abcd"}, "0002-beef": {"unknown": "not JSON"}},
         "other": {"0001-f00d": {}},
     }
-    assert facts.host_record == {"keys": {}}
+    assert facts.host_record == HostRecord()
+
+
+def test_what_deployments_claim(tree: Tree) -> None:
+    tree.write(
+        "var/lib/cpudeploy/host.json", '{"keys": {"a": {"before": null, "ours": true, "owners": ["rag"]}}}'
+    )
+    claimed = SharedKey(before=None, ours=True, owners=("rag",))
+    assert tree.facts().host_record == HostRecord(keys={"a": claimed})
+
+
+@pytest.mark.parametrize("text", ["", "{broken", "[]", '{"keys": {"a": 1}}', '{"newer": 1}'])
+def test_claims_that_cannot_be_understood_are_unknown_and_not_none(tree: Tree, text: str) -> None:
+    tree.write("var/lib/cpudeploy/host.json", text)
+    assert isinstance(tree.facts().host_record, Unknown)
+
+
+def test_of_daemon_json_only_what_steps_need_is_told(tree: Tree) -> None:
+    text = '{"insecure-registries": ["a:5000"], "proxies": {"http-proxy": "http://me:planted@proxy"}}\n'
+    tree.write("etc/docker/daemon.json", text)
+    facts = tree.facts()
+    assert facts.engine.daemon == DaemonFile(
+        sha256=hashlib.sha256(text.encode()).hexdigest(), insecure=("a:5000",)
+    )
+    assert b"planted" not in to_json(facts)
+
+
+@pytest.mark.parametrize("text", ["{broken", "[]", '{"insecure-registries": "a"}'])
+def test_a_daemon_json_that_cannot_be_understood_is_unknown(tree: Tree, text: str) -> None:
+    tree.write("etc/docker/daemon.json", text)
+    assert isinstance(tree.facts().engine.daemon, Unknown)
+
+
+def test_an_empty_daemon_json_is_one_without_settings(tree: Tree) -> None:
+    tree.write("etc/docker/daemon.json", "")
+    found = tree.facts().engine.daemon
+    assert isinstance(found, DaemonFile)
+    assert found.insecure == ()
 
 
 def test_listening_ports_of_both_families(tree: Tree) -> None:

@@ -115,14 +115,23 @@ def test_an_engine_that_does_not_answer_is_stopped() -> None:
     assert found.containers == {}
 
 
-def test_an_engine_that_hangs_is_stopped() -> None:
-    found = parse(with_record("debian13-docker26.1", "engine-info", "", 124), "h1")
-    assert (found.engine.state, found.engine.detail) == ("stopped", "the engine did not answer within 10 s")
+def test_an_engine_that_hangs_is_unknown_and_not_an_empty_one() -> None:
+    with pytest.raises(HostError, match="no answer in time") as error:
+        parse(with_record("debian13-docker26.1", "engine-info", "", 124), "h1")
+    assert error.value.where == "h1"
+
+
+def test_an_engine_that_runs_but_refuses_is_unknown_and_not_an_empty_one() -> None:
+    alive = with_record("debian13-docker26.1", "engine-process", "dockerd")
+    info = b'{"ServerErrors": ["Error response from daemon"], "ServerVersion": ""}'
+    with pytest.raises(HostError, match="Error response from daemon"):
+        parse(alive + b"engine-info 1 %d\n%s\n" % (len(info), info), "h1")
 
 
 def test_a_listing_that_failed_is_an_error_and_not_an_empty_engine() -> None:
-    with pytest.raises(HostError, match="listing containers failed"):
+    with pytest.raises(HostError, match="listing containers failed") as error:
         parse(with_record("debian13-docker26.1", "engine-containers", "", 1), "h1")
+    assert error.value.where == "h1"
 
 
 def test_a_proxys_password_is_not_kept() -> None:

@@ -1,0 +1,20 @@
+# Begins scripts that use apt: $log, and `attempt`, which waits for whoever else holds apt's locks.
+set -eu
+export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l APT_LISTCHANGES_FRONTEND=none
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# apt's own lock timeout covers dpkg but, on older releases, not the package lists.
+attempt() {
+    tries=0
+    until apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >"$log" 2>&1; do
+        tries=$((tries + 1))
+        holder=$(grep -i -m1 'could not get lock' "$log" || true)
+        if [ -z "$holder" ] || [ "$tries" -ge 60 ]; then
+            tail -n 15 "$log" >&2
+            return 1
+        fi
+        echo "waiting: $holder"
+        sleep 5
+    done
+}
