@@ -19,7 +19,7 @@ from .. import __version__
 from ..errors import HubError
 from ..secrets import Secret
 from .selection import Listed, safe_name
-from .web import AGENT, READ_S, reason
+from .web import AGENT, CONNECT_S, READ_S, reason
 
 HUGGING_FACE = "https://huggingface.co"
 _IF_GATED = "set `token` on its source (it is sent to the Hub itself only, never to a mirror)"
@@ -91,9 +91,11 @@ def snapshot(hub: Hub, repo: str, revision: str, token: Secret | None) -> Snapsh
         raise HubError("not a repository name", where=where, do="write owner/name as the Hub shows it")
 
     def ask(endpoint: str, wanted: str) -> _Answer:
+        blocked_perhaps = endpoint == hub.origin and len(hub.endpoints) > 1
+        patience = CONNECT_S if blocked_perhaps else READ_S  # a mirror is there because the Hub is far
         secret = token if endpoint == hub.origin else None
         try:
-            return _Answer(endpoint, *_listing(endpoint, repo, wanted, secret, where))
+            return _Answer(endpoint, *_listing(endpoint, repo, wanted, secret, where, patience))
         except HubError as error:
             return _Answer(endpoint, error=error)
 
@@ -140,7 +142,7 @@ def _nowhere(answers: Iterable[_Answer], where: str) -> HubError:
 
 
 def _listing(
-    endpoint: str, repo: str, revision: str, token: Secret | None, where: str
+    endpoint: str, repo: str, revision: str, token: Secret | None, where: str, patience: float
 ) -> tuple[str, tuple[Listed, ...]]:
     # Imported here: it takes longer to load than everything else of a plan.
     from huggingface_hub import HfApi
@@ -153,7 +155,7 @@ def _listing(
         library_version=__version__,
     )
     try:
-        info = api.model_info(repo, revision=revision, files_metadata=True, timeout=READ_S)
+        info = api.model_info(repo, revision=revision, files_metadata=True, timeout=patience)
     except HfHubHTTPError as error:
         raise _refused(error.response.status_code, endpoint, with_token=token is not None) from None
     except Exception as error:
