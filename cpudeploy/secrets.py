@@ -61,6 +61,25 @@ class Secrets:
             self._known[ref] = Secret(self._read(ref))
         return self._known[ref]
 
+    def api_key(self, ref: SecretRef) -> Secret:
+        """A secret that clients will send in a header and engines read from a file, one a line.
+
+        Raises SecretError for what can't be sent, or would be read as something else.
+        """
+        secret = self.get(ref)
+        value = secret.reveal()
+        if not (value.isascii() and value.isprintable()) or value != value.strip():
+            raise SecretError(
+                f"the API key {ref} can't be sent in a header",
+                do="use printable ASCII characters, without spaces at the ends",
+            )
+        if value.startswith("#"):
+            raise SecretError(
+                f"the API key {ref} begins with #: engines take such a line of a key file for a comment",
+                do="let it begin with another character",
+            )
+        return secret
+
     def remember(self, ref: SecretRef, secret: Secret) -> None:
         """A value that was asked for on the terminal, under a reference of its own."""
         self._known[ref] = secret

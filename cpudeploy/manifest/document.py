@@ -90,9 +90,7 @@ def _read_text(path: Path, problems: Problems) -> str:
     try:
         return read_text(path).removeprefix("\ufeff")
     except FileNotFoundError:
-        problems.add(
-            str(path), "there is no such file", "name an inventory; the README shows a short one"
-        )
+        problems.add(str(path), "there is no such file", "name an inventory; the README shows a short one")
     except IsADirectoryError:
         problems.add(str(path), "this is a folder", f"name a file in it, such as {path / 'inventory.yaml'}")
     except OSError as error:

@@ -28,7 +28,7 @@ def secret_states(
     for placement in deployment.placements:
         if placement.api_key is None or placement.host not in facts:
             continue
-        value = secrets.get(placement.api_key).reveal()
+        value = secrets.api_key(placement.api_key).reveal()
         for instance, release in _created(deployment.name, placement, facts[placement.host]):
             container = container_name(deployment.name, placement.model, instance)
             path = secret_path(deployment.name, container, "api_key")

@@ -122,6 +122,8 @@ class _Table:
     def give(self, wish: Wish) -> None:
         """Cores for a wish that says which or how many."""
         if wish.cpus == "shared":
+            if not self.ours:
+                raise self._shortage(wish.name, "cores to share")
             self.granted[wish.name] = _Grant(self.ours, "shared with the other models of this host")
         elif wish.cpus.startswith("cores:"):
             count = int(wish.cpus.removeprefix("cores:"))

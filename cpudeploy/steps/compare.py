@@ -73,6 +73,7 @@ def drift(container: Container, spec: ContainerSpec) -> tuple[FieldDiff, ...]:
         ("memory", container.memory, spec.memory),
         ("memory with swap", swap, spec.memory),
         ("cpuset", container.cpuset, spec.cpuset),
+        ("CPU quota", container.quota, 0.0),
         ("networks", sorted(container.networks), sorted(spec.networks)),
     )
     found = {

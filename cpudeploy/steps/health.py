@@ -9,12 +9,17 @@ import msgspec
 
 from ..errors import NotYet
 from ..manifest.templates import render
+from ..types.deployment import Placement
 from ..types.playbook import Playbook
 from ..types.release import Check, Gate
 
 
-def wanted_gate(playbook: Playbook, task: str, load_bytes: int, context: Mapping[str, Any]) -> Gate:
-    """Ready, listed, and one real request of the task. The deadline grows with the bytes to load."""
+def wanted_gate(
+    playbook: Playbook, placement: Placement, load_bytes: int, context: Mapping[str, Any]
+) -> Gate:
+    """Ready, listed, one real request of the task, and closed to those without the key where there is one.
+    The deadline grows with the bytes to load."""
+    task = placement.task
     health = playbook.health
     if health is None:
         raise NotYet(f"playbook {playbook.name} has no health gate", do="add a health section to it")
@@ -23,12 +28,15 @@ def wanted_gate(playbook: Playbook, task: str, load_bytes: int, context: Mapping
             f"playbook {playbook.name} can't prove the task {task}",
             do=f"choose one of {', '.join(sorted(health.tasks))}",
         )
+    checks = (*health.ready, *health.tasks[task])
+    if placement.api_key is not None and health.closed is not None:
+        checks = (*checks, health.closed)
     port = playbook.container.port if playbook.container else 0
     return Gate(
         port=port,
         stable_s=health.stable_s,
         deadline_s=health.start_s + load_bytes // health.load_bytes_per_s,
-        checks=tuple(_rendered(check, context) for check in (*health.ready, *health.tasks[task])),
+        checks=tuple(_rendered(check, context) for check in checks),
     )
 
 

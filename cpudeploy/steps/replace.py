@@ -67,16 +67,12 @@ def replacing(
             f"{LABEL}.release": rollout.release,
         },
     )
-    secrets = (
-        Put(id=f"secret:{file.name}", deadline_s=30, path=file.path, mode="0600", content=file.secret)
-        for file in placed.secrets
-    )
     return (
         recording(context, rollout),
-        *secrets,
+        *_secrets(context, found.name, wanted, rollout.release),
         *_moving_away(found, wanted),
         _engine("create", create),
-        *proving(context, found, wanted, rollout.release, diagnose),
+        *_serving(context, found.name, wanted, rollout.release, diagnose),
     )
 
 
@@ -97,16 +93,37 @@ def recording(context: HostContext, rollout: Rollout) -> Record:
 def proving(
     context: HostContext, found: Found, wanted: Instance, release: str, diagnose: tuple[Diagnosis, ...]
 ) -> tuple[Operation, ...]:
-    """Start, gate, let it serve, and clear what was kept. A paused or restarting one begins anew."""
+    """Start, gate, let it serve, and clear what was kept. A paused or restarting one begins anew.
+
+    Its secret files are written once more: they may be what keeps it from starting.
+    """
     stuck = found.current is not None and found.current.running and not found.up
     again = (_engine("stop", StopContainer(container=found.name, grace_s=10)),) if stuck else ()
     return (
+        *_secrets(context, found.name, wanted, release),
         *again,
-        _engine("start", StartContainer(container=found.name)),
-        _waiting(found.name, wanted, diagnose),
-        _engine("serve", RestartPolicy(container=found.name, policy=SERVING_POLICY)),
-        _engine("clear", RemoveContainer(container=found.old_name)),
-        forgetting(context, found.name, keep=release),
+        *_serving(context, found.name, wanted, release, diagnose),
+    )
+
+
+def _serving(
+    context: HostContext, name: str, wanted: Instance, release: str, diagnose: tuple[Diagnosis, ...]
+) -> tuple[Operation, ...]:
+    return (
+        _engine("start", StartContainer(container=name)),
+        _waiting(name, wanted, diagnose),
+        _engine("serve", RestartPolicy(container=name, policy=SERVING_POLICY)),
+        _engine("clear", RemoveContainer(container=f"{name}_old")),
+        forgetting(context, name, keep=release),
+    )
+
+
+def _secrets(context: HostContext, name: str, wanted: Instance, release: str) -> tuple[Operation, ...]:
+    """The secret files of a release, before the container that mounts them."""
+    placed = _with_secrets_of(wanted.container, context.deployment.name, name, release)
+    return tuple(
+        Put(id=f"secret:{file.name}", deadline_s=30, path=file.path, mode="0600", content=file.secret)
+        for file in placed.secrets
     )
 
 

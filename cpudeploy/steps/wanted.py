@@ -93,7 +93,7 @@ def wanted_instance(
         cpus=placement.cpus,
         memory_asked=placement.memory,
         container=spec,
-        gate=wanted_gate(playbook, placement.task, bytes_to_load(context, placement, weights), values),
+        gate=wanted_gate(playbook, placement, bytes_to_load(context, placement, weights), values),
         api_key=placement.api_key,
         image_reference=image.reference,
     )

@@ -55,6 +55,8 @@ class HealthTemplate(Struct, frozen=True, kw_only=True):
     load_bytes_per_s: int = 100_000_000
     ready: tuple[Check, ...]
     tasks: dict[str, tuple[Check, ...]]
+    closed: Check | None = None
+    """What must be refused without the API key: asked last, only where there is one."""
 
 
 class Playbook(Struct, frozen=True, kw_only=True):

@@ -194,6 +194,7 @@ def test_destroy_takes_away_what_is_ours_and_nothing_else(site: Site, tmp_path: 
     assert host.check_output("docker ps -a --format '{{.Names}}'") == "theirs"
     assert "rag_" not in host.check_output("docker network ls --format '{{.Name}}'")
     assert not host.file("/var/lib/cpudeploy/rag").exists
-    assert host.check_output("find /var/lib/cpudeploy -name '*.gguf' -o -name '*.meta'") == ""
+    assert not host.file("/var/lib/cpudeploy").exists
+    assert not host.file(f"/etc/docker/certs.d/{site.lab.registry.tls}").exists
     assert host.service("docker").is_running
     assert "no changes" in site.run("destroy", "--yes")

@@ -12,6 +12,7 @@ from cpudeploy.plan import destroy_plan, make_plan, matches
 from cpudeploy.plan.status import status_rows
 from cpudeploy.types.base import SecretRef, from_json, to_data, to_json
 from cpudeploy.types.facts import Disk, Engine, Facts, Listening
+from cpudeploy.types.operation import Wait
 from cpudeploy.types.outcome import HostOutcome
 from cpudeploy.types.plan import Plan
 from tests.factories import container, deployment, facts, network, placement, playbooks, resolved
@@ -367,3 +368,42 @@ def test_a_container_whose_networks_were_removed_by_hand_is_made_anew():
     apply(plan_for(wanted, host.facts()), host)
     assert serving(host) == {"rag_smol_0": True}
     assert plan_for(wanted, host.facts()).empty
+
+
+def test_a_model_with_a_key_must_refuse_those_without_it():
+    """A server that takes a key for a comment would be open to everybody, and answer all other checks."""
+    key = SecretRef(kind="from_env", name="KEY")
+
+    def statuses(**changes):
+        plan = plan_for(deployment(placement(**changes)), facts())
+        (gate,) = [
+            operation.gate
+            for change in plan.hosts["one"].changes
+            for operation in change.operations
+            if isinstance(operation, Wait)
+        ]
+        return [check.status for check in gate.checks if not check.auth]
+
+    assert 401 in statuses(api_key=key)
+    assert 401 not in statuses()
+
+
+def test_a_quota_set_by_hand_is_drift():
+    host = SimulatedHost(facts())
+    wanted = deployment(placement())
+    apply(plan_for(wanted, host.facts()), host)
+    host.container("rag_smol_0")["quota"] = 0.1
+    (change,) = plan_for(wanted, host.facts()).hosts["one"].changes
+    assert [diff.field for diff in change.diff] == ["CPU quota"]
+
+
+def test_a_stopped_container_gets_its_secret_files_back():
+    key = SecretRef(kind="from_env", name="KEY")
+    host = SimulatedHost(facts())
+    wanted = deployment(placement(api_key=key))
+    apply(plan_for(wanted, host.facts()), host)
+    (path,) = [path for path in host.state["files"] if path.endswith("/api_key")]
+    host.state["files"].clear()
+    host.container("rag_smol_0").update(running=False, status="exited")
+    apply(plan_for(wanted, host.facts()), host)
+    assert path in host.state["files"]

@@ -16,8 +16,8 @@ config=$(cat)
 umask 022
 
 case $dir in "$state"/*) [ -d "$state" ] || mkdir -p -m 0700 "$state" ;; esac
+# umask 022 gives folders of ours 0755; what somebody else made keeps its permissions.
 mkdir -p "$dir/blobs" "$dir/partial" || exit 1
-chmod 0755 "$dir" "$dir/blobs" "$dir/partial"
 
 blob=$dir/blobs/$sha
 part=$dir/partial/$sha

@@ -2,14 +2,13 @@
 # Arguments: state (folder of all deployments), deployment, weights (folder).
 set -eu
 claims="$weights/claims/${deployment:?}"
-rm -f "$weights/refs/$deployment."*
-for tree in "$weights/trees"/* "$weights/trees"/.[!.]*; do
-    [ -d "$tree" ] || continue
-    name=${tree##*/}
-    case "$name" in
-    .*) name=${name#.} name=${name%.*} ;;
-    esac
-    cat "$weights"/refs/* 2>/dev/null | grep -qxF -- "$name" || rm -rf "$tree"
+# Only folders that this deployment named go, and only if no other one names them.
+trees=$(cat "$weights/refs/$deployment".* 2>/dev/null | sort -u)
+rm -f "$weights/refs/$deployment".*
+printf '%s\n' "$trees" | while read -r tree; do
+    [ -n "$tree" ] || continue
+    cat "$weights"/refs/* 2>/dev/null | grep -qxF -- "$tree" && continue
+    rm -rf "$weights/trees/$tree" "$weights/trees/.$tree."*
 done
 if [ -f "$claims" ]; then
     mine=$(cat "$claims")
