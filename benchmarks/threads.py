@@ -165,11 +165,14 @@ def wait_for_quiet() -> float:
 
 
 def measure(title: str, host: Host, rounds: int, seconds: float) -> Row:
-    """A request to warm up, then `rounds` to each server in turn, as far as the time goes."""
+    """A request to warm up, then `rounds` to each server, as far as the time goes; they take turns in who
+    is first."""
     end = time.monotonic() + seconds
     pairs = []
     for number in range(rounds + 1):
-        pair = ask(host, OURS), ask(host, DEFAULT)
+        order = (OURS, DEFAULT) if number % 2 else (DEFAULT, OURS)
+        speeds = {server: ask(host, server) for server in order}
+        pair = speeds[OURS], speeds[DEFAULT]
         shown = " against ".join(f"{speed.prompt:.1f} / {speed.decode:.1f}" for speed in pair)
         say(f"{title}: {shown} tokens/s" + ("" if number else " (warm-up)"))
         if number:

@@ -8,43 +8,57 @@ import sys
 
 def main() -> None:
     """Entry point of `cpudeploy`. Exits with the codes of `errors`."""
+    from .cli.output import close_output, open_output
+
+    open_output()
+    code = _run()
+    close_output()
+    sys.exit(code)
+
+
+def _run() -> int:
     import click
 
     from .cli.main import cli
-    from .errors import ERROR, INTERRUPTED, USAGE, CpudeployError
+    from .cli.output import ReaderGone
+    from .errors import ERROR, INTERRUPTED, OK, USAGE, CpudeployError
 
     try:
         code = cli.main(standalone_mode=False)
     except click.UsageError as error:
         error.show()
-        code = USAGE
+        return USAGE
     except click.ClickException as error:
         error.show()
-        code = ERROR
+        return ERROR
     except (click.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
-        code = INTERRUPTED
+        _say("interrupted")
+        return INTERRUPTED
     except CpudeployError as error:
-        from .report.console import console_for
+        from .cli.terminal import stderr
         from .report.errors_text import render_error
 
-        console = console_for(sys.stderr, os.environ)
-        console.write(render_error(error, console.colour))
-        code = error.code
-    except BrokenPipeError:
-        # The reader of our output has gone; that is its business, not an error of ours.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
-        code = 0
+        console = stderr()
+        console.try_write(render_error(error, console.colour))
+        return error.code
+    except ReaderGone:
+        # Its business, not an error of ours. What changes hosts does not come here: it goes on unread.
+        return OK
     except Exception as error:
         if os.environ.get("CPUDEPLOY_DEBUG"):
             raise
-        print(
+        _say(
             f"internal error: {type(error).__name__}: {error}\n"
-            "  do: report it with the output of the same command under CPUDEPLOY_DEBUG=1",
-            file=sys.stderr,
+            "  do: report it with the output of the same command under CPUDEPLOY_DEBUG=1"
         )
-        code = ERROR
-    sys.exit(code if isinstance(code, int) else 0)
+        return ERROR
+    return code if isinstance(code, int) else OK
+
+
+def _say(text: str) -> None:
+    from .cli.terminal import stderr
+
+    stderr().try_write(text)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,11 @@ class CpudeployError(Exception):
         self.where = where
         self.do = do
 
+    @property
+    def sentence(self) -> str:
+        """What and what to do on one line, for where the place is named beside it."""
+        return f"{self.what}; do: {self.do}" if self.do else self.what
+
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}\n  do: {self.do}" if self.do else text

@@ -1,15 +1,16 @@
 """A plan shown, carried out and reported. Shared by `apply` and `destroy`.
 
 The plan goes through its JSON form first, always: what is executed is what a saved plan would hold.
+Whether anybody reads what is said here changes nothing about what is done.
 """
 
 from __future__ import annotations
 
 from ..errors import ConnectError
 from ..execute import HostTarget, Target, execute
-from ..report.json_text import json_document
+from ..report.json_text import json_line
 from ..report.live import live
-from ..report.outcome_text import exit_code, render_outcome
+from ..report.outcome_text import exit_code, outcome_data, render_outcome
 from ..report.plan_text import render_plan
 from ..types.base import from_json, to_json
 from ..types.facts import Question
@@ -19,29 +20,29 @@ from .terminal import stdout
 
 
 def carry_out(site: Site, decided: Plan, *, json: bool, verbose: bool) -> int:
-    """Execute and report; returns the exit code."""
+    """Execute and report; returns the exit code. `json`: a line an event, then the outcome on the last."""
     plan = from_json(to_json(decided), Plan)
     console = stdout()
     if not json:
-        console.write(
+        console.try_write(
             render_plan(
                 plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=site.facts_s
             )
         )
-        console.write("")
+        console.try_write("")
 
     def open_target(host_plan: HostPlan) -> Target:
         name = host_plan.host.name
         connection = site.connections.get(name)
         if connection is None:
-            raise ConnectError(host_plan.unreachable or "not connected", where=name)
+            raise ConnectError("not connected", where=name)
         asked = tuple(Question(kind=kind, key=key, arg=arg) for kind, key, arg in host_plan.questions)  # type: ignore[arg-type]
         return HostTarget(connection, plan=plan, secrets=site.secrets, questions=asked)
 
     with live(console, plan, json=json) as progress:
         outcome = execute(plan, open_target, progress.tell)
     if json:
-        console.write(json_document(outcome))
+        console.try_write(json_line(outcome_data(outcome, plan)))
     else:
-        console.write(render_outcome(outcome, plan, colour=console.colour, width=console.width))
+        console.try_write(render_outcome(outcome, plan, colour=console.colour, width=console.width))
     return exit_code(outcome)

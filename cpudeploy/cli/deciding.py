@@ -11,15 +11,16 @@ from pathlib import Path
 from ..plan import make_plan
 from ..resolve import resolve
 from ..types.plan import Plan
-from .site import Site
+from .site import Site, narrowed
 
 
 def decide(site: Site, inventory: Path) -> Plan:
-    """The plan for the hosts that answered. Raises whatever stands in the way of one."""
+    """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
+    stands in the way of a plan for all of them."""
     manifest = site.manifest
-    resolved = resolve(
-        site.deployment, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve"
-    )
+    # What nobody can be given need not be looked up: a plan of unreachable hosts asks no registry.
+    told = narrowed(site.deployment, site.facts)
+    resolved = resolve(told, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve")
     return make_plan(
         site.deployment,
         manifest.playbooks,
@@ -27,6 +28,7 @@ def decide(site: Site, inventory: Path) -> Plan:
         resolved,
         origin=origin_of(inventory),
         unreachable=site.unreachable,
+        unknown=site.unknown,
     )
 
 

@@ -43,7 +43,11 @@ def command(
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
         plan = destroy_plan(
-            found.deployment, found.facts, origin=origin_of(inventory), unreachable=found.unreachable
+            found.deployment,
+            found.facts,
+            origin=origin_of(inventory),
+            unreachable=found.unreachable,
+            unknown=found.unknown,
         )
         if not plan.empty and not yes:
             if not sys.stdin.isatty():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ..errors import OK, UNREACHABLE
 from .options import (
     format_option,
     inventory_argument,
@@ -26,18 +25,18 @@ def command(
     inventory: Path, limit: tuple[str, ...], playbooks: tuple[Path, ...], ask_sudo_pass: bool, output: str
 ) -> int:
     """Read every host's facts and show them."""
-    from ..report.facts_text import facts_data, render_facts
+    from ..report.facts_text import all_facts_data, render_facts
     from ..report.json_text import json_document
     from .site import site
-    from .terminal import stderr, stdout
+    from .terminal import stdout
+    from .troubles import tell
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
         console = stdout()
         if output == "json":
-            console.write(json_document({name: facts_data(facts) for name, facts in found.facts.items()}))
+            console.write(json_document(all_facts_data(found.facts, found.unreachable, found.unknown)))
         else:
             for facts in found.facts.values():
                 console.write(render_facts(facts, colour=console.colour, width=console.width))
-        for name, why in found.unreachable.items():
-            stderr().write(f"{name}: {why}")
-        return UNREACHABLE if found.unreachable else OK
+        tell(found.troubles)
+        return found.code

@@ -27,25 +27,24 @@ def command(
     follow: bool,
 ) -> int:
     """Show the last log lines of MODEL on each of its hosts."""
-    from ..errors import OK, UNREACHABLE, UsageError
+    from ..errors import UsageError
     from ..execute import EngineClient
-    from .running import instances_of
+    from .running import Running, ask_each, instances_of
     from .site import site
-    from .terminal import stderr, stdout
+    from .terminal import stdout
 
-    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-        instances = instances_of(found, model)
-        if follow and len(instances) != 1:
-            raise UsageError(
-                "--follow takes one host", do=f"add --limit {instances[0].host}" if instances else ""
-            )
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass, model=model) as found:
+        asked = instances_of(found, model)
+        several = len(asked.instances) > 1
+        if follow and several:
+            raise UsageError("--follow takes one host", do=f"add --limit {asked.instances[0].host}")
         console = stdout()
-        for instance in instances:
+
+        def show(instance: Running) -> None:
             connection = found.connections[instance.host]
             with EngineClient(connection.dial_engine) as engine:
                 for line in engine.logs(instance.container, tail=tail, follow=follow):
                     text = found.secrets.redact(line)
-                    console.write(f"{instance.host}  {text}" if len(instances) > 1 else text)
-        for name, why in found.unreachable.items():
-            stderr().write(f"{name}: {why}")
-        return UNREACHABLE if found.unreachable else OK
+                    console.write(f"{instance.host}  {text}" if several else text)
+
+        return ask_each(asked, show)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..errors import CHANGES, OK, UNREACHABLE
+from ..errors import CHANGES, ERROR, OK, UNREACHABLE, worst
+from ..types.plan import Plan
 from .options import (
     format_option,
     inventory_argument,
@@ -55,6 +56,11 @@ def command(
                     plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=found.facts_s
                 )
             )
-        if found.unreachable:
-            return UNREACHABLE
-        return CHANGES if detailed_exitcode and not plan.empty else OK
+        return _code(plan, detailed=detailed_exitcode)
+
+
+def _code(plan: Plan, *, detailed: bool) -> int:
+    codes = [CHANGES if detailed and not plan.empty else OK]
+    codes += [UNREACHABLE for host in plan.hosts.values() if host.unreachable]
+    codes += [ERROR for host in plan.hosts.values() if host.unknown]
+    return worst(codes)

@@ -1,13 +1,14 @@
 """The hosts of one manifest, reached: connections, facts, and who could not be reached and why.
 
 In: a manifest and what the command line narrows it to. Out: `Site`, used by every command that talks to
-hosts. Hosts are reached in parallel, one connection each, kept open until the command ends.
+hosts. Hosts are reached in parallel, one connection each, kept open until the command ends. What goes
+wrong with one host is kept beside its name and never keeps the others from being asked.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import ConnectError, UsageError
+from ..errors import ConnectError, CpudeployError, UsageError, worst
 from ..manifest import Manifest, load
 from ..plan.questions import questions
 from ..probe import probe
@@ -24,6 +25,7 @@ from ..transport import Connection, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
+from .troubles import code_of
 
 _AT_ONCE = 32
 """Hosts connected to at the same time."""
@@ -31,15 +33,36 @@ _AT_ONCE = 32
 
 @dataclass
 class Site:
-    """What one command knows of its hosts. `facts_s`: seconds the slowest took to tell."""
+    """What one command knows of its hosts: facts, or why there are none.
+
+    `facts_s`: seconds the slowest took to tell.
+    """
 
     manifest: Manifest
     deployment: Deployment
     secrets: Secrets
     connections: dict[str, Connection] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
-    unreachable: dict[str, str] = field(default_factory=dict)
+    troubles: dict[str, CpudeployError] = field(default_factory=dict)
     facts_s: float = 0.0
+
+    @property
+    def unreachable(self) -> dict[str, str]:
+        """Hosts that could not be reached: name → why."""
+        return {
+            name: error.sentence for name, error in self.troubles.items() if isinstance(error, ConnectError)
+        }
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """Hosts that were reached, or could have been, but of which nothing is known: name → why."""
+        reached = self.troubles.keys() - self.unreachable.keys()
+        return {name: error.sentence for name, error in self.troubles.items() if name in reached}
+
+    @property
+    def code(self) -> int:
+        """The exit code that the hosts without facts call for; 0 without any."""
+        return worst(code_of(error) for error in self.troubles.values())
 
 
 def read_manifest(
@@ -56,10 +79,18 @@ def read_manifest(
 
 @contextmanager
 def site(
-    inventory: Path, *, playbooks: Sequence[Path] = (), limit: Sequence[str] = (), ask_sudo: bool = False
+    inventory: Path,
+    *,
+    playbooks: Sequence[Path] = (),
+    limit: Sequence[str] = (),
+    ask_sudo: bool = False,
+    model: str = "",
 ) -> Iterator[Site]:
-    """Connect to every host and probe it; close every connection at the end."""
+    """Connect to every host and probe it (with `model`: every host of that model); close every
+    connection at the end."""
     manifest, deployment, secrets = read_manifest(inventory, playbooks, limit, ask_sudo)
+    if model:
+        deployment = narrowed(deployment, _hosts_of(deployment, model))
     found = Site(manifest=manifest, deployment=deployment, secrets=secrets)
     try:
         _reach(found)
@@ -74,20 +105,38 @@ def _reach(found: Site) -> None:
     hosts = found.deployment.hosts
     with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(hosts)))) as pool:
         for name, result in zip(hosts, pool.map(lambda host: _one(found, host), hosts.values()), strict=True):
-            if isinstance(result, ConnectError):
-                found.unreachable[name] = f"{result.what}" + (f" ({result.do})" if result.do else "")
+            if isinstance(result, CpudeployError):
+                found.troubles[name] = result
             else:
                 found.facts[name] = result
     found.facts_s = time.monotonic() - started
 
 
-def _one(found: Site, host: Host) -> Facts | ConnectError:
+def _one(found: Site, host: Host) -> Facts | CpudeployError:
     try:
         connection = connect(host, found.secrets)
         found.connections[host.name] = connection
         return probe(connection, questions(found.deployment, host))
-    except ConnectError as error:
+    except CpudeployError as error:
         return error
+
+
+def narrowed(deployment: Deployment, hosts: Collection[str]) -> Deployment:
+    """The deployment as if `hosts` were all it has."""
+    return msgspec.structs.replace(
+        deployment,
+        hosts={name: host for name, host in deployment.hosts.items() if name in hosts},
+        placements=tuple(p for p in deployment.placements if p.host in hosts),
+    )
+
+
+def _hosts_of(deployment: Deployment, model: str) -> set[str]:
+    """Hosts of a model. Raises UsageError for one that the manifest doesn't place here."""
+    hosts = {placement.host for placement in deployment.placements if placement.model == model}
+    if not hosts:
+        models = ", ".join(dict.fromkeys(p.model for p in deployment.placements)) or "none"
+        raise UsageError(f"no model {model} here", do=f"choose from: {models}")
+    return hosts
 
 
 def _limited(deployment: Deployment, limit: Sequence[str]) -> Deployment:
@@ -99,11 +148,7 @@ def _limited(deployment: Deployment, limit: Sequence[str]) -> Deployment:
             f"--limit {unknown[0]}: no such host in the manifest",
             do=f"choose from {', '.join(deployment.hosts)}",
         )
-    return msgspec.structs.replace(
-        deployment,
-        hosts={name: host for name, host in deployment.hosts.items() if name in limit},
-        placements=tuple(p for p in deployment.placements if p.host in limit),
-    )
+    return narrowed(deployment, limit)
 
 
 def _with_asked_sudo(deployment: Deployment, secrets: Secrets) -> Deployment:

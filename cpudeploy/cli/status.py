@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import ERROR, OK, UNREACHABLE
+from ..errors import ERROR, OK, worst
 from .options import format_option, inventory_argument, limit_option, playbooks_option, sudo_option
 
 
@@ -22,19 +22,15 @@ def command(
     """Show every model's state. Exits 1 when one of them does not serve."""
     from ..plan.status import status_rows
     from ..report.json_text import json_document
-    from ..report.status_text import render_status
+    from ..report.status_text import render_status, status_data
     from .site import site
-    from .terminal import stderr, stdout
+    from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-        rows = status_rows(found.deployment, found.facts)
+        rows = status_rows(found.deployment, found.facts, found.unreachable, found.unknown)
         console = stdout()
         if output == "json":
-            console.write(json_document(rows))
+            console.write(json_document(status_data(found.deployment.name, rows)))
         else:
             console.write(render_status(rows, colour=console.colour, width=console.width))
-        for name, why in found.unreachable.items():
-            stderr().write(f"{name}: {why}")
-        if found.unreachable:
-            return UNREACHABLE
-        return OK if all(row.state == "serving" for row in rows) else ERROR
+        return worst([found.code, OK if all(row.state == "serving" for row in rows) else ERROR])

@@ -8,6 +8,7 @@ import click
 
 from ..manifest import load
 from .options import inventory_argument, playbooks_option
+from .terminal import stdout
 
 
 @click.command("validate")
@@ -17,7 +18,7 @@ def command(inventory: Path, playbooks: tuple[Path, ...]) -> None:
     """Check the manifest and its playbooks; every problem is shown at once."""
     deployment = load(inventory, playbooks).deployment
     hosts, models = len(deployment.hosts), len({p.model for p in deployment.placements})
-    click.echo(
+    stdout().write(
         f"{inventory}: valid · deployment {deployment.name} · "
         f"{hosts} {'host' if hosts == 1 else 'hosts'} · {models} {'model' if models == 1 else 'models'}"
     )

@@ -15,6 +15,7 @@ from ..errors import ConnectError, ConnectionLost, CpudeployError, OperationFail
 from ..transport.base import ByteStream
 from ..transport.http import http_client
 from ..types.release import Check
+from .deadline import Due, DueStream
 from .engine import EngineClient
 
 Dial = Callable[[str, int], ByteStream]
@@ -51,14 +52,17 @@ class Asker:
         self._inside = inside
         self._key = key
         self._forwarding = True
-        self._http = http_client(lambda: dial(*address), timeout_s=10)
+        self._due: Due | None = None
+        self._http = http_client(lambda: DueStream(dial(*address), lambda: self._due), timeout_s=10)
 
     def close(self) -> None:
         """End the connections."""
         self._http.close()
 
     def ask(self, check: Check, timeout_s: float) -> Answer:
-        """Raises Unreachable while nothing answers, OperationFailed where nothing ever can."""
+        """The whole answer, within `timeout_s`. Raises Unreachable while there is none, OperationFailed
+        where there never can be one."""
+        self._due = Due("the answer", timeout_s)
         if self._forwarding:
             try:
                 return self._through_host(check, timeout_s)
@@ -96,8 +100,6 @@ class Asker:
                 env={"CPUDEPLOY_CURL": config},
                 deadline_s=timeout_s + 10,
             )
-        except httpx.HTTPError as error:
-            raise Unreachable(f"the engine's connection broke: {error}") from None
         except CpudeployError as error:
             raise Unreachable(error.what) from None
         if rc in _NO_SUCH_COMMAND:

@@ -20,7 +20,8 @@ from ..transport.base import ByteStream
 from ..transport.http import http_client
 from ..types.names import DEPLOYMENT_LABEL
 from ..types.release import ContainerSpec
-from .engine_body import create_body, differences
+from .deadline import Due, DueStream
+from .engine_body import create_body, differences, published_elsewhere
 from .engine_stream import frames, lines, messages
 
 _NEWEST = (1, 51)
@@ -28,11 +29,24 @@ _NEWEST = (1, 51)
 _DEADLINE_S = 60.0
 
 
+class EngineSilent(EngineError):
+    """No answer in time, or no more of it."""
+
+
+class EngineLost(EngineError):
+    """The connection to the engine broke. Not ConnectionLost: the host is still there, and the engine may
+    be up again in a moment."""
+
+
 class EngineClient:
-    """One engine, reached by opening a stream. Names are those an operator knows."""
+    """One engine, reached by opening a stream. Names are those an operator knows.
+
+    Every call may raise EngineSilent and EngineLost besides what it says.
+    """
 
     def __init__(self, open_stream: Callable[[], ByteStream]) -> None:
-        self._http = http_client(open_stream, timeout_s=_DEADLINE_S)
+        self._due: Due | None = None
+        self._http = http_client(lambda: DueStream(open_stream(), lambda: self._due), timeout_s=_DEADLINE_S)
         self._version = ""
 
     def __enter__(self) -> Self:
@@ -44,6 +58,15 @@ class EngineClient:
     def close(self) -> None:
         """End its connections; safe to repeat."""
         self._http.close()
+
+    @contextmanager
+    def within(self, due: Due) -> Iterator[None]:
+        """All calls inside, together, end when `due` is over, with OperationFailed. One thread at a time."""
+        before, self._due = self._due, due
+        try:
+            yield
+        finally:
+            self._due = before
 
     # -- engine -------------------------------------------------------------------------------------
 
@@ -89,7 +112,7 @@ class EngineClient:
         stall_s: float,
         on_message: Callable[[dict[str, Any]], None],
     ) -> None:
-        """Pull `repository@digest`. `stall_s`: silence after which it is given up (httpx.ReadTimeout)."""
+        """Pull `repository@digest`. `stall_s`: silence after which it is given up (EngineSilent)."""
         repository, _, tag = reference.partition("@")
         headers = {}
         if auth is not None:
@@ -142,8 +165,17 @@ class EngineClient:
         return warnings
 
     def start(self, name: str) -> None:
-        """Start; running is done."""
+        """Start; running is done.
+
+        Raises EngineError where a port is open elsewhere than asked for: the engine takes a host address
+        that is none without a word, and publishes to everybody. The container is stopped again then.
+        """
         self._call("POST", f"/containers/{quote(name)}/start")
+        wrong = published_elsewhere(self._inspect(name))
+        if wrong:
+            self.stop(name, 0)
+            told = "; ".join(str(difference) for difference in wrong)
+            raise EngineError(f"{name} was published elsewhere than told and is stopped again: {told}")
 
     def stop(self, name: str, grace_s: int) -> None:
         """Stop, and kill after `grace_s`. Absent or stopped is done."""
@@ -289,9 +321,12 @@ class EngineClient:
     ) -> Iterator[httpx.Response]:
         url = self._url(path)
         timeout = httpx.Timeout(_DEADLINE_S, read=silence_s)
-        with self._http.stream(
-            method, url, params=params, json=body, headers=headers, timeout=timeout
-        ) as response:
+        with (
+            _errors(method, url),
+            self._http.stream(
+                method, url, params=params, json=body, headers=headers, timeout=timeout
+            ) as response,
+        ):
             if response.is_error:
                 response.read()
             _raise(response)
@@ -301,13 +336,19 @@ class EngineClient:
         return f"http://engine/v{self.api_version()}{path}"
 
     def _send(self, method: str, url: str, **request: Any) -> httpx.Response:
-        try:
+        with _errors(method, url):
             return self._http.request(method, url, **request)
-        except httpx.TimeoutException:
-            raise EngineError(f"the engine did not answer in time ({method} {url})") from None
-        except httpx.HTTPError as error:
-            # Not ConnectionLost: the host is still there, and a revert may find the engine up again.
-            raise EngineError(f"the connection to the engine broke: {error}") from None
+
+
+@contextmanager
+def _errors(method: str, url: str) -> Iterator[None]:
+    """What goes wrong between us and the engine, in our words."""
+    try:
+        yield
+    except httpx.TimeoutException:
+        raise EngineSilent(f"the engine did not answer in time ({method} {url})") from None
+    except httpx.HTTPError as error:
+        raise EngineLost(f"the connection to the engine broke: {error}") from None
 
 
 def _labelled(inspected: dict[str, Any], labels: dict[str, str]) -> bool:

@@ -5,12 +5,13 @@ ContainerSpec in, the body of `POST /containers/create` out; later what inspect 
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, NamedTuple
 
 from ..types.names import DEPLOYMENT_LABEL
 from ..types.release import ContainerSpec
 
-_EVERYWHERE = "0.0.0.0"  # noqa: S104 (how the engine spells a missing host address; nothing binds here)
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 (how the engine spells a missing host address; nothing binds here)
 
 
 class Difference(NamedTuple):
@@ -120,6 +121,28 @@ def differences(body: dict[str, Any], inspected: dict[str, Any]) -> list[Differe
     return found
 
 
+def published_elsewhere(inspected: dict[str, Any]) -> list[Difference]:
+    """Ports that are open on another address than the container was created with. None open is none here."""
+    asked = inspected["HostConfig"].get("PortBindings") or {}
+    found: list[Difference] = []
+    for port, bindings in (inspected["NetworkSettings"].get("Ports") or {}).items():
+        wanted = {place for binding in asked.get(port) or () for place in _places(binding)}
+        opened = {place for binding in bindings or () for place in _places(binding)}
+        if not opened <= wanted:
+            found.append(Difference(f"port {port}", sorted(wanted), sorted(opened)))
+    return found
+
+
+def _places(binding: dict[str, str]) -> set[str]:
+    """`address:port` in one spelling, of each address that is meant."""
+    address = binding.get("HostIp") or ""
+    try:
+        addresses: tuple[str, ...] = (str(ipaddress.ip_address(address)),)
+    except ValueError:
+        addresses = (address,) if address else _EVERYWHERE
+    return {f"{each}:{binding['HostPort']}" for each in addresses}
+
+
 def _swap_not_counted(field: str, host: dict[str, Any]) -> bool:
     """Kernels without swap accounting can't limit swap; the engine warns, and the warning is shown."""
     return field == "MemorySwap" and host.get("MemorySwap") in (-1, 0)
@@ -141,7 +164,7 @@ def _comparable(field: str, value: Any) -> Any:
         return (value or {}).get("Name") or "no"
     if field == "PortBindings":
         bindings = (value or {}).items()
-        return {(port, b.get("HostIp") or _EVERYWHERE, b["HostPort"]) for port, bs in bindings for b in bs}
+        return {(port, b.get("HostIp") or _EVERYWHERE[0], b["HostPort"]) for port, bs in bindings for b in bs}
     if field in ("Tmpfs", "Init", "CpusetCpus"):
         return value or None
     return value

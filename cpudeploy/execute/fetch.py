@@ -19,7 +19,7 @@ from ..types.operation import Fetch
 from ..types.resolved import WeightFile
 
 _TRIES = 5
-_NO_CURL, _NO_SPACE, _WRONG, _BUSY, _FAILED, _OLD_CURL, _NO_RESUME, _TOO_LONG = range(10, 18)
+_MISSING, _NO_SPACE, _WRONG, _BUSY, _FAILED, _OLD_CURL, _NO_RESUME, _TOO_LONG = range(10, 18)
 _STATUS = re.compile(r"returned error: (\d{3})")
 _STALLED = "curl: (28)"
 _GIVE_UP = {400, 401, 403, 404, 405, 410, 451}
@@ -136,10 +136,10 @@ class _Download:
     def _refuse_hopeless(self, code: int, seen: _Seen) -> None:
         """Raise for what no other source would change."""
         name, folder = self.operation.file.name, self.operation.weights_dir
-        if code == _NO_CURL:
+        if code == _MISSING:
             raise NotYet(
-                f"{name} can't be fetched: the host has no curl",
-                do="install curl on the host; streaming through the controller comes later",
+                f"{name} can't be fetched: the host has no {seen.error}",
+                do=f"install {seen.error} on the host; streaming through the controller comes later",
             )
         if code == _OLD_CURL:
             raise HostError(

@@ -1,6 +1,7 @@
 """The health gate: a started container in, nothing out when it serves, else ModelNotServing.
 
-Stable first, then every check in order. An exit ends it at once; the deadline ends what hangs.
+Stable first, then every check in order. An exit ends it at once; the deadline ends what hangs. An engine
+that is silent for a moment says nothing about the model: it is asked again.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import EngineError
+from ..transport.wire import Deadline
 from ..types.operation import Wait
 from ..types.outcome import Failure
 from ..types.release import Check
 from .ask import Asker, Dial, Unreachable
 from .check import differs
-from .engine import EngineClient
+from .engine import EngineClient, EngineLost, EngineSilent
 from .failure import ModelNotServing, diagnose
 
 _SHOWN_LINES = 15
@@ -39,6 +42,8 @@ class HealthGate:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._engine = engine
+        self._deadline_s = min(operation.gate.deadline_s, operation.deadline_s)
+        self._deadline = Deadline(self._deadline_s)
         self._dial = dial
         self._wait = operation
         self._key = key
@@ -46,7 +51,6 @@ class HealthGate:
         self._redact = redact
         self._sleep = sleep
         self._begun = time.monotonic()
-        self._deadline = self._begun + operation.gate.deadline_s
         self._restarts: int | None = None
         self._last_line = ""
         self._polls = 0
@@ -70,7 +74,7 @@ class HealthGate:
     def _until(self, check: Check, asker: Asker) -> None:
         self._polls = 0
         while True:
-            left = max(1.0, self._deadline - time.monotonic())
+            left = max(1.0, self._deadline.left() or 0.0)
             # A completion takes as long as the host needs; anything else answers soon or not at all.
             timeout = left if check.method == "POST" else min(_GET_S, left)
             try:
@@ -85,8 +89,7 @@ class HealthGate:
 
     def _running(self) -> dict[str, Any]:
         """Inspect; raises when the container is not up, or was restarted since the gate began."""
-        name = self._wait.container
-        found = self._engine.container(name)
+        name, found = self._wait.container, self._inspected()
         if found is None:
             raise ModelNotServing(Failure(what=f"{name} is gone"))
         state, restarts = found["State"], int(found.get("RestartCount") or 0)
@@ -101,21 +104,27 @@ class HealthGate:
             what = f"{name} was restarted by the engine {after}, it does not stay up"
         raise ModelNotServing(self._failure(what, code, bool(state.get("OOMKilled")), restarts))
 
+    def _inspected(self) -> dict[str, Any] | None:
+        while True:
+            try:
+                return self._engine.container(self._wait.container)
+            except (EngineLost, EngineSilent) as error:
+                self._pause(error.what)
+
     def _pause(self, missing: str) -> None:
         """Wait for the next look, showing life; raises at the deadline, saying what is `missing`."""
-        if time.monotonic() >= self._deadline:
-            what = f"{self._wait.container} does not serve after {self._wait.gate.deadline_s} s: {missing}"
+        if self._deadline.past:
+            what = f"{self._wait.container} does not serve after {self._deadline_s} s: {missing}"
             raise ModelNotServing(self._failure(self._redact(what), None, False, self._restarts or 0))
-        for line in self._engine.logs(self._wait.container, tail=1):
+        for line in self._log(1):
             # Told also when it is the same: that we still wait is news, and the caller may want to stop.
-            self._last_line = self._redact(line)
+            self._last_line = line
         self._alive(self._last_line)
         self._sleep(_POLL_S[min(self._polls, len(_POLL_S) - 1)])
         self._polls += 1
 
     def _failure(self, what: str, exit_code: int | None, oom: bool, restarts: int) -> Failure:
-        lines = self._engine.logs(self._wait.container, tail=_READ_LINES)
-        log = [self._redact(line) for line in lines]
+        log = self._log(_READ_LINES)
         cause, do = diagnose(self._wait.diagnose, exit_code, oom, log)
         return Failure(
             what=what,
@@ -126,6 +135,13 @@ class HealthGate:
             oom=oom,
             restarts=restarts,
         )
+
+    def _log(self, tail: int) -> list[str]:
+        """The container's last lines, redacted; none where the engine does not give them."""
+        try:
+            return [self._redact(line) for line in self._engine.logs(self._wait.container, tail=tail)]
+        except EngineError:
+            return []
 
 
 def _address(inspected: dict[str, Any], wait: Wait) -> tuple[str, int]:

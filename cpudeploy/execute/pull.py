@@ -10,12 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx
-
 from ..errors import EngineError, RegistryError
 from ..types.operation import PullImage
 from ..types.resolved import Place
-from .engine import EngineClient
+from .engine import EngineClient, EngineLost, EngineSilent
 from .engine_stream import PullProgress
 
 _STALL_S = 120.0
@@ -79,10 +77,10 @@ def _from_place(
                 on_message=_watch(sums, progress, stall_s),
             )
             return ""
-        except (httpx.TimeoutException, _Stalled):
+        except (EngineSilent, _Stalled):
             reason = f"nothing arrived for {stall_s:.0f} s"
-        except httpx.HTTPError as error:
-            reason = f"the connection to the engine broke: {error}"
+        except EngineLost as error:
+            reason = error.what
         except EngineError as error:
             reason = error.what
             if not sums.done:

@@ -28,31 +28,49 @@ OpenTarget = Callable[[HostPlan], Target]
 def execute(plan: Plan, open_target: OpenTarget, tell: Tell, *, parallel: int = 16) -> Outcome:
     """Carry `plan` out, `parallel` hosts at a time. Never raises for what goes wrong on a host.
 
-    `open_target` and `tell` are called from several threads; `tell` by one at a time.
+    `open_target` and `tell` are called from several threads; `tell` by one at a time. That it fails is no
+    reason to stop or to undo anything: the first time it does is in the outcome's warnings.
     """
     started = time.monotonic()
     plan = from_json(to_json(plan), Plan)  # whoever made it: only what its JSON form says counts
     interrupt = Interrupt()
-    tell = _one_at_a_time(tell)
-    runs = [_HostRun(name, host, open_target, tell, interrupt) for name, host in plan.hosts.items()]
+    telling = _Telling(tell)
+    runs = [
+        _HostRun(name, host, open_target, telling, interrupt, removes_all=plan.destroy)
+        for name, host in plan.hosts.items()
+    ]
     with interrupt.listening():
         _together([run.prepare for run in runs], parallel)
         _together([run.replace for run in runs], parallel)
     hosts = {run.name: run.finish() for run in runs}
-    return Outcome(deployment=plan.deployment, plan=plan.id, hosts=hosts, seconds=time.monotonic() - started)
+    return Outcome(
+        deployment=plan.deployment,
+        plan=plan.id,
+        hosts=hosts,
+        warnings=telling.warnings,
+        seconds=time.monotonic() - started,
+    )
 
 
 class _HostRun:
-    """One host's way through the plan."""
+    """One host's way through the plan. `removes_all`: its changes are one removal, each after the other."""
 
     def __init__(
-        self, name: str, plan: HostPlan, open_target: OpenTarget, tell: Tell, interrupt: Interrupt
+        self,
+        name: str,
+        plan: HostPlan,
+        open_target: OpenTarget,
+        tell: Tell,
+        interrupt: Interrupt,
+        *,
+        removes_all: bool,
     ) -> None:
         self.name = name
         self._plan = plan
         self._open_target = open_target
         self._tell = tell
         self._interrupt = interrupt
+        self._removes_all = removes_all
         self._target: Target | None = None
         self._outcomes: dict[str, ChangeOutcome] = {}
         self._stopped: HostStatus | None = None
@@ -66,12 +84,15 @@ class _HostRun:
         if self._plan.unreachable:
             self._stop("unreachable", self._plan.unreachable)
         elif self._plan.unknown:
-            self._stop("failed", f"this plan can't be applied: {self._plan.unknown}")
+            self._stop("failed", f"not planned: {self._plan.unknown}")
         elif self._plan.changes:
             self._guarded(self._prepare)
 
     def replace(self) -> None:
-        """Replace model by model; one that fails does not keep the others from being replaced."""
+        """Replace model by model; one that fails does not keep the others from being replaced.
+
+        Where everything is removed it does: what is removed last is what the rest is found by.
+        """
         if self._stopped is None and self._target is not None:
             self._guarded(self._replace)
 
@@ -116,7 +137,10 @@ class _HostRun:
         target = self._target
         assert target is not None
         for change in self._of("replace"):
-            self._carry_out(change, document(target.facts()), target)
+            outcome = self._carry_out(change, document(target.facts()), target)
+            if self._removes_all and outcome.status in ("failed", "reverted"):
+                self._stop(outcome.status, "")
+                break
         if any(outcome.status == "done" for outcome in self._outcomes.values()):
             self._look_again(document(target.facts()))
 
@@ -132,7 +156,8 @@ class _HostRun:
     def _look_again(self, facts: Any) -> None:
         """Say where the host is not as the plan meant to leave it, although all operations worked."""
         for change in self._plan.changes:
-            if self._outcomes[change.id].status == "done":
+            outcome = self._outcomes.get(change.id)
+            if outcome is not None and outcome.status == "done":
                 for mismatch in matches(change.after, facts):
                     text = f"done, but the host is not as planned: {mismatch}"
                     self._tell(Note(host=self.name, change=change.id, text=text, level="warning"))
@@ -189,11 +214,17 @@ def _together(jobs: Sequence[Callable[[], None]], parallel: int) -> None:
         wait([pool.submit(job) for job in jobs])
 
 
-def _one_at_a_time(tell: Tell) -> Tell:
-    lock = threading.RLock()
+class _Telling:
+    """Passes events on, one at a time. Whatever fails there stays there; `warnings` has the first."""
 
-    def told(event: Event) -> None:
-        with lock:
-            tell(event)
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._lock = threading.RLock()
+        self.warnings: tuple[str, ...] = ()
 
-    return told
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            try:
+                self._tell(event)
+            except Exception as error:
+                self.warnings = self.warnings or (f"progress was not shown whole: {failure_of(error).what}",)

@@ -25,6 +25,8 @@ from ..types.names import DEPLOYMENT_LABEL, RELEASE_LABEL
 from ..types.plan import Plan
 from ..types.resolved import Place
 from .change import Tell
+from .deadline import Due, DueStream
+from .describe import describe
 from .engine import EngineClient
 from .failure import ScriptFailed
 from .fetch import fetch
@@ -35,6 +37,8 @@ from .pull import pull_image
 from .record import write_record
 
 _LAST_LINES = 15
+_REPORT_S = 30
+"""Seconds beyond the deadline of a gate, to read what its container says."""
 
 
 class HostTarget:
@@ -70,9 +74,11 @@ class HostTarget:
     def perform(self, operation: op.Operation, tell: Tell) -> None:
         """Do one operation. Events lack host and change: the caller knows those."""
         tell = self._redacting(tell)
+        due = Due(describe(operation), operation.deadline_s)
         match operation:
             case op.Engine():
-                self._request(operation, tell)
+                with self._engine.within(due):
+                    self._request(operation, tell)
             case op.Script():
                 self._script(operation, tell)
             case op.Put(content=content):
@@ -93,11 +99,12 @@ class HostTarget:
                     self._connection.run, operation, self._secrets, _bytes(operation.id, tell), _notes(tell)
                 )
             case op.Http():
-                self._http_check(operation, tell)
+                self._http_check(operation, due, tell)
             case op.Wait():
-                self._wait(operation, tell)
+                with self._engine.within(Due(describe(operation), operation.deadline_s + _REPORT_S)):
+                    self._wait(operation, tell)
             case op.Record():
-                write_record(self._connection, operation, self._secrets)
+                write_record(self._connection, operation, self._secrets, due)
             case op.GuardArm() | op.GuardCommit():
                 raise NotYet("guards on the host are not built yet", do="plan again with this version")
 
@@ -180,11 +187,10 @@ class HostTarget:
                 f"script {operation.script} ended with exit code {done.rc}", log=told[-_LAST_LINES:]
             )
 
-    def _http_check(self, operation: op.Http, tell: Tell) -> None:
+    def _http_check(self, operation: op.Http, due: Due, tell: Tell) -> None:
         """Ask until it answers as wanted or the deadline passes."""
-        deadline = time.monotonic() + operation.deadline_s
         dial, address = self._connection.dial_tcp, (operation.address, operation.port)
-        with http_client(lambda: dial(*address), timeout_s=10) as http:
+        with http_client(lambda: DueStream(dial(*address), lambda: due), timeout_s=10) as http:
             while True:
                 try:
                     status = http.get(operation.path).status_code
@@ -193,7 +199,7 @@ class HostTarget:
                     found = f"HTTP {status}"
                 except (httpx.HTTPError, OperationFailed) as error:
                     found = str(error)
-                if time.monotonic() >= deadline:
+                if due.past:
                     place = f"http://{operation.address}:{operation.port}{operation.path}"
                     raise OperationFailed(f"{place} did not answer {operation.status}: {found}")
                 tell(Progress(host="", change="", operation=operation.id, text=found))

@@ -91,7 +91,7 @@ def _read_text(path: Path, problems: Problems) -> str:
         return read_text(path).removeprefix("\ufeff")
     except FileNotFoundError:
         problems.add(
-            str(path), "there is no such file", "name an inventory, or write one with `cpudeploy init`"
+            str(path), "there is no such file", "name an inventory; the README shows a short one"
         )
     except IsADirectoryError:
         problems.add(str(path), "this is a folder", f"name a file in it, such as {path / 'inventory.yaml'}")
@@ -154,7 +154,7 @@ class _Composer:
         except _Refused:
             return None
         if self._root is None:
-            self._problems.add(f"{self._name}:1:1", "the file is empty", "write one with `cpudeploy init`")
+            self._problems.add(f"{self._name}:1:1", "the file is empty", "the README shows a short one")
         return self._root
 
     def _read_events(self) -> None:

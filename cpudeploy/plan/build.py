@@ -104,7 +104,7 @@ def _plan(
                 hosts[name] = of(context)
             except CpudeployError as error:
                 known = msgspec.structs.replace(nothing, headline=headline(facts[name]))
-                hosts[name] = msgspec.structs.replace(known, unknown=sentence(error))
+                hosts[name] = msgspec.structs.replace(known, unknown=error.sentence)
     return Plan(
         deployment=deployment.name,
         base=deployment.base,
@@ -230,11 +230,6 @@ def _insecure(context: HostContext, placements: list[Placement]) -> tuple[str, .
         for place in context.resolved.images[backend].places
     ]
     return tuple(dict.fromkeys(place.registry for place in places if place.insecure))
-
-
-def sentence(error: CpudeployError) -> str:
-    """An error on one line: what, and what to do."""
-    return f"{error.what}; do: {error.do}" if error.do else error.what
 
 
 def _warnings(context: HostContext, allocations: Mapping[str, Allocation]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..types.base import Struct
 from ..types.plan import Fingerprint
+from ..types.pointer import lookup
 
 
 class Mismatch(Struct, frozen=True, kw_only=True):
@@ -34,24 +35,6 @@ def matches(fingerprint: Fingerprint, document: Any) -> tuple[Mismatch, ...]:
         if isinstance(found, bool) or not isinstance(found, int | float) or found < least:
             wrong.append(Mismatch(pointer=pointer, wanted=f"at least {least}", found=found))
     return tuple(wrong)
-
-
-def lookup(document: Any, pointer: str) -> Any:
-    """The value at a JSON pointer (RFC 6901), or None where there is none."""
-    if pointer == "":
-        return document
-    if not pointer.startswith("/"):
-        raise ValueError(f"not a JSON pointer: {pointer!r}")
-    value = document
-    for token in pointer[1:].split("/"):
-        key = token.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and key.isascii() and key.isdigit() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return None
-    return value
 
 
 def _shown(value: Any) -> str:

@@ -15,12 +15,17 @@ from ..types.names import container_name
 from ..types.status import State, StatusRow
 
 
-def status_rows(deployment: Deployment, facts: Mapping[str, Facts]) -> tuple[StatusRow, ...]:
-    """Rows in manifest order, for hosts that told their facts."""
-    return tuple(
-        _row(deployment.name, placement, facts[placement.host])
-        for placement in deployment.placements
-        if placement.host in facts
+def status_rows(
+    deployment: Deployment,
+    facts: Mapping[str, Facts],
+    unreachable: Mapping[str, str] | None = None,
+    unknown: Mapping[str, str] | None = None,
+) -> tuple[StatusRow, ...]:
+    """Rows in manifest order for hosts that told their facts; then one for each other host, with why."""
+    return (
+        *(_row(deployment.name, p, facts[p.host]) for p in deployment.placements if p.host in facts),
+        *(StatusRow(host=name, state="unreachable", detail=why) for name, why in (unreachable or {}).items()),
+        *(StatusRow(host=name, state="unknown", detail=why) for name, why in (unknown or {}).items()),
     )
 
 

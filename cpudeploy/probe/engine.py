@@ -112,6 +112,9 @@ def read_containers(records: Records) -> dict[str, Container]:
             memory_swap=swap or 0,
             publish=_publish(bindings or {}, ports or {}),
             networks={network: (at or {}).get("IPAddress") or "" for network, at in (networks or {}).items()},
+            network_ids={
+                network: (at or {}).get("NetworkID") or "" for network, at in (networks or {}).items()
+            },
         )
     return found
 
@@ -160,11 +163,13 @@ def _rows(records: Records, key: str, width: int) -> list[list[Any]]:
     record = records.get(key)
     said = records.text(f"{key}-stderr").strip()
     if record is None or record.code != 0:
-        raise HostError(
-            f"listing {key.removeprefix('engine-')} failed: {said or 'no answer'}", where=records.host
-        )
-    rows = [json.loads(line) for line in record.text.splitlines()]
-    if any(len(row) != width for row in rows):
+        what = f"listing {key.removeprefix('engine-')} failed: {said or 'no answer'}"
+        raise HostError(what, where=records.host)
+    try:
+        rows = [json.loads(line) for line in record.text.splitlines()]
+    except ValueError:
+        raise HostError(f"{key} holds a line that is not JSON", where=records.host) from None
+    if any(not isinstance(row, list) or len(row) != width for row in rows):
         raise HostError(f"{key} has rows of another shape than {width} fields", where=records.host)
     return rows
 

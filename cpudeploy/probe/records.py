@@ -22,7 +22,7 @@ class Record:
 
 
 class Records:
-    """All records of a document, by key. `host`: whose it is, for errors."""
+    """All records of a document, by key. `host`: whose they are."""
 
     def __init__(self, document: bytes, host: str) -> None:
         self.host = host

@@ -16,7 +16,19 @@ PLAIN_WIDTH = 120
 _LEAST_WIDTH = 40
 # Our own signs, for streams whose encoding has none of them.
 _ASCII = str.maketrans(
-    {"→": "->", "×": "x", "·": "-", "…": "...", "✓": "ok", "✗": "!!", "–": "-", "≤": "<=", "µ": "u"}
+    {
+        "→": "->",
+        "×": "x",
+        "·": "-",
+        "…": "...",
+        "✓": "ok",
+        "✗": "!!",
+        "–": "-",
+        "≤": "<=",
+        "µ": "u",
+        "━": "=",
+        "╌": "-",
+    }
 )
 
 
@@ -29,14 +41,18 @@ class Console:
     colour: bool
     width: int
 
-    def write(self, text: str) -> None:
-        """`text` and a line end, in whatever encoding the stream has; what it lacks is escaped."""
+    def shown(self, text: str) -> str:
+        """`text` in what the stream's encoding has: our own signs in ASCII, anything else escaped."""
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
         try:
             text.encode(encoding)
         except UnicodeEncodeError:
-            text = text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
-        self.stream.write(text + "\n")
+            return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+        return text
+
+    def write(self, text: str) -> None:
+        """`text` and a line end, in whatever encoding the stream has; what it lacks is escaped."""
+        self.stream.write(self.shown(text) + "\n")
         self.stream.flush()
 
     def try_write(self, text: str) -> None:

@@ -5,6 +5,7 @@ The data form leaves out the salted marks of secrets that releases carry.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..types.base import Unknown, to_data
@@ -32,6 +33,17 @@ def facts_data(facts: Facts) -> dict[str, Any]:
     """The facts as JSON data, without `secret_marks` wherever releases have them."""
     data: dict[str, Any] = to_data(facts)
     return data | {"releases": _without_marks(data["releases"])}
+
+
+def all_facts_data(
+    facts: Mapping[str, Facts], unreachable: Mapping[str, str], unknown: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Every host's facts as JSON data; a host without has `unreachable` or `unknown` with why instead."""
+    return {
+        **{name: facts_data(each) for name, each in facts.items()},
+        **{name: {"host": name, "unreachable": why} for name, why in unreachable.items()},
+        **{name: {"host": name, "unknown": why} for name, why in unknown.items()},
+    }
 
 
 def render_facts(facts: Facts, *, colour: bool, width: int, verbose: bool = False) -> str:

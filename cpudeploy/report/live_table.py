@@ -2,16 +2,18 @@
 
 A host takes one row while something is done to it; what finished and what needs saying scrolls above.
 Text of hosts is escaped, never read as markup. Leaves the terminal as it was, whatever is raised inside.
+What the terminal's encoding lacks is written otherwise, a terminal that went away is written to no more.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 from ..types.event import ChangeFinished, Event, HostFinished, Note
 from ..types.plan import Plan
@@ -22,6 +24,7 @@ from .numbers import duration
 from .text import clean, pad, widest
 
 if TYPE_CHECKING:
+    from rich.console import OverflowMethod
     from rich.table import Table
     from rich.text import Text
 
@@ -29,6 +32,26 @@ _WIDEST_HOST = 24
 _BAR = 10
 _NARROW = 90
 _FRAMES_PER_S = 8
+
+
+class _Stream(io.TextIOBase):
+    """What rich writes to: text becomes what the console can show, and nobody looking is no error."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(self._console.stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._console.stream.write(self._console.shown(text))
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._console.stream.flush()
 
 
 class LiveTable:
@@ -39,12 +62,13 @@ class LiveTable:
         from rich.live import Live as RichLive
 
         self._width = console.width
+        self._shown = console.shown
         self._clock = clock
         self._column = widest(plan.hosts, most=_WIDEST_HOST)
         self._board = Board({name: len(host.changes) for name, host in plan.hosts.items()})
         self._lock = threading.Lock()
         self._rich = RichConsole(
-            file=console.stream,
+            file=cast("TextIO", _Stream(console)),
             force_terminal=True,
             width=console.width,
             no_color=not console.colour,
@@ -78,9 +102,7 @@ class LiveTable:
             line = self._lasting(event)
         # Not under our lock: rich draws the table, which takes it, while holding its own.
         if line is not None:
-            # A terminal that went away is not an error: an apply goes on when nobody looks.
-            with contextlib.suppress(OSError):
-                self._rich.print(line, soft_wrap=True)
+            self._rich.print(line, soft_wrap=True)
 
     def _lasting(self, event: Event) -> Text | None:
         from rich.text import Text
@@ -95,22 +117,24 @@ class LiveTable:
                 sign, style, text = " ", "", host_end(event)
             case _:
                 return None
-        host = pad(clean(event.host), self._column)
-        return Text.assemble((sign, style), " ", (host, "bold"), "  ", clean(text))
+        host = pad(self._shown(clean(event.host)), self._column)
+        return Text.assemble((self._shown(sign), style), " ", (host, "bold"), "  ", self._shown(clean(text)))
 
     def _table(self) -> Table:
         from rich.table import Table
         from rich.text import Text
 
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), width=self._width)
+        # Widths are right only for what is shown as it is: rich adds its `…` after we have chosen our signs.
+        cut: OverflowMethod = "ellipsis" if self._shown("…") == "…" else "crop"
         for ratio in (None, None, 2, 3) if self._width >= _NARROW else (None, None, 1):
-            table.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
+            table.add_column(no_wrap=True, overflow=cut, ratio=ratio)
         with self._lock:
             hosts = list(self._board.hosts.values())
             rows = [self._row(host) for host in hosts if host.active]
             ended = sum(bool(host.status) for host in hosts)
         for row in rows:
-            table.add_row(*(Text(cell, style) for cell, style in row[: len(table.columns)]))
+            table.add_row(*(Text(self._shown(cell), style) for cell, style in row[: len(table.columns)]))
         table.add_row("", Text(f"{ended} of {len(hosts)} hosts finished", "dim"))
         return table
 

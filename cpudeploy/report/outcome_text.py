@@ -65,6 +65,8 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
         for change in host.changes:
             if change.failure is not None:
                 lines += ["", *_failed(name, host, change, change.failure, ink, width)]
+    for warning in outcome.warnings:
+        lines += ["", *flow(ink, [Cell("!", "yellow"), Cell(" ")], warning, width=width)]
     served = endpoints(outcome, plan)
     if served:
         lines += ["", *_served(served, ink, width)]

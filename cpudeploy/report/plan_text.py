@@ -64,7 +64,7 @@ def totals(plan: Plan) -> str:
     if unreachable:
         parts.append(f"{count(unreachable, 'host')} unreachable")
     if unknown:
-        parts.append(f"{count(unknown, 'host')} unknown: this plan can't be applied")
+        parts.append(f"{count(unknown, 'host')} unknown")
     if changes:
         foreign = sum(change.restarts_foreign for change in changes)
         parts.append(f"{count(foreign, 'foreign container')} " + ("restarts" if foreign == 1 else "restart"))

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from ..secrets import Secret, Secrets
 from ..types.deployment import Registry
-from .references import Reference, covers
+from ..types.references import Reference
+from .references import covers
 
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
 

@@ -51,9 +51,9 @@ class Files:
         """Checksum of a file of `size` ≤ SMALL bytes; its git `blob` id, where known, must agree."""
         return self._first(urls, lambda url: self._hash(url, size, blob))
 
-    def header(self, urls: Sequence[str]) -> Parsed:
-        """The header of the GGUF at the first URL that serves it."""
-        return self._first(urls, self._header)
+    def header(self, url: str) -> Parsed:
+        """The header of the GGUF at `url`. Raises HubError."""
+        return self._first([url], self._header)
 
     def _first(self, urls: Sequence[str], ask: Callable[[str], T]) -> T:
         failures: list[HubError] = []

@@ -1,14 +1,16 @@
 """Hugging Face repositories, asked through huggingface_hub: a revision's commit and its files.
 
 In: a repository and revision, the Hub and perhaps a mirror of it. Out: a `Snapshot` with checked
-names. A token goes to the Hub itself and never to a mirror: where a mirror can't serve a gated
-repository without one, the Hub is asked instead.
+names. Both are asked at once; the Hub's own word counts wherever it can be had, so that a mirror
+changes at most where files come from. A token goes to the Hub itself and never to a mirror.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +19,7 @@ from .. import __version__
 from ..errors import HubError
 from ..secrets import Secret
 from .selection import Listed, safe_name
-from .web import AGENT, READ_S, reason
+from .web import AGENT, CONNECT_S, READ_S, reason
 
 HUGGING_FACE = "https://huggingface.co"
 _IF_GATED = "set `token` on its source (it is sent to the Hub itself only, never to a mirror)"
@@ -46,21 +48,37 @@ class Hub:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A repository at one commit. `endpoints`: those to fetch from, in order; `notes` for people."""
+    """A repository at one commit. `endpoints`: those to fetch from, in order; `authority`: the one whose
+    word commit and checksums are; `notes` for people."""
 
     repo: str
     commit: str
     files: tuple[Listed, ...]
     endpoints: tuple[str, ...]
+    authority: str
     notes: tuple[str, ...] = ()
 
+    def url(self, endpoint: str, path: str) -> str:
+        """Where an endpoint has one file, pinned to the commit."""
+        return f"{endpoint}/{self.repo}/resolve/{self.commit}/{quote(path)}"
+
     def urls(self, path: str) -> tuple[str, ...]:
-        """Where one file is had from, pinned to the commit."""
-        return tuple(f"{base}/{self.repo}/resolve/{self.commit}/{quote(path)}" for base in self.endpoints)
+        """Where one file is had from, in order."""
+        return tuple(self.url(endpoint, path) for endpoint in self.endpoints)
 
 
-class _Gated(HubError):
-    """The repository wants a token, or a better one; or it isn't there: a Hub does not tell which."""
+@dataclass(frozen=True)
+class _Answer:
+    """What one endpoint said: a commit and its files, or why not."""
+
+    endpoint: str
+    commit: str = ""
+    files: tuple[Listed, ...] = ()
+    error: HubError | None = None
+
+
+class _Distant(HubError):
+    """No answer from here, or none just now: hosts may get one."""
 
 
 def snapshot(hub: Hub, repo: str, revision: str, token: Secret | None) -> Snapshot:
@@ -71,25 +89,60 @@ def snapshot(hub: Hub, repo: str, revision: str, token: Secret | None) -> Snapsh
     where = f"huggingface {repo}@{revision}"
     if not _REPO.fullmatch(repo):
         raise HubError("not a repository name", where=where, do="write owner/name as the Hub shows it")
-    failures: list[HubError] = []
-    for endpoint in hub.endpoints:
+
+    def ask(endpoint: str, wanted: str) -> _Answer:
+        blocked_perhaps = endpoint == hub.origin and len(hub.endpoints) > 1
+        patience = CONNECT_S if blocked_perhaps else READ_S  # a mirror is there because the Hub is far
+        secret = token if endpoint == hub.origin else None
         try:
-            secret = token if endpoint == hub.origin else None
-            commit, files = _listing(endpoint, repo, revision, secret, where)
+            return _Answer(endpoint, *_listing(endpoint, repo, wanted, secret, where, patience))
         except HubError as error:
-            failures.append(error)
-            continue
-        notes = tuple(f"{failed.where} did not serve it ({failed.what})" for failed in failures)
-        # A mirror that was refused the files without a token would refuse the hosts as well.
-        gated = any(isinstance(failed, _Gated) for failed in failures)
-        return Snapshot(repo, commit, files, (hub.origin,) if gated else hub.endpoints, notes)
-    told = "".join(f"\n  {failed.where}: {failed.what}" for failed in failures)
-    advice = "; ".join(dict.fromkeys(failed.do for failed in failures if failed.do))
-    raise HubError(f"no Hub has it for us{told}", where=where, do=advice)
+            return _Answer(endpoint, error=error)
+
+    with ThreadPoolExecutor(max_workers=len(hub.endpoints)) as pool:
+        answers = list(pool.map(lambda endpoint: ask(endpoint, revision), hub.endpoints))
+    told = [answer for answer in answers if answer.error is None]
+    if not told:
+        raise _nowhere(answers, where)
+    trusted = next((answer for answer in told if answer.endpoint == hub.origin), told[0])
+    notes = []
+    if trusted.endpoint != hub.origin:
+        notes.append(f"unverified: its commit and checksums are the word of {trusted.endpoint}")
+    endpoints = []
+    for answer in answers:
+        if answer.error is None and answer.commit != trusted.commit:
+            answer = ask(answer.endpoint, trusted.commit)  # a mirror may be behind, and still have it
+        why = _why_not(answer, trusted)
+        if why:
+            notes.append(f"{answer.endpoint} did not serve it ({why})")
+        if not why or isinstance(answer.error, _Distant):
+            endpoints.append(answer.endpoint)
+    return Snapshot(repo, trusted.commit, trusted.files, tuple(endpoints), trusted.endpoint, tuple(notes))
+
+
+def _why_not(answer: _Answer, trusted: _Answer) -> str:
+    """Why files are not to be had from an endpoint; empty where they are."""
+    if answer.error is not None:
+        return answer.error.what
+    theirs = {file.path: file for file in answer.files}
+    for ours in trusted.files:
+        their = theirs.get(ours.path)
+        if their is None:
+            return f"it lacks {ours.path}"
+        if their.size != ours.size or (their.sha256 and ours.sha256 and their.sha256 != ours.sha256):
+            return f"its {ours.path} is not the one of {trusted.endpoint}"
+    return ""
+
+
+def _nowhere(answers: Iterable[_Answer], where: str) -> HubError:
+    failures = [(answer.endpoint, answer.error) for answer in answers if answer.error is not None]
+    told = "".join(f"\n  {endpoint}: {error.what}" for endpoint, error in failures)
+    advice = "; ".join(dict.fromkeys(error.do for _, error in failures if error.do))
+    return HubError(f"no Hub has it for us{told}", where=where, do=advice)
 
 
 def _listing(
-    endpoint: str, repo: str, revision: str, token: Secret | None, where: str
+    endpoint: str, repo: str, revision: str, token: Secret | None, where: str, patience: float
 ) -> tuple[str, tuple[Listed, ...]]:
     # Imported here: it takes longer to load than everything else of a plan.
     from huggingface_hub import HfApi
@@ -102,7 +155,7 @@ def _listing(
         library_version=__version__,
     )
     try:
-        info = api.model_info(repo, revision=revision, files_metadata=True, timeout=READ_S)
+        info = api.model_info(repo, revision=revision, files_metadata=True, timeout=patience)
     except HfHubHTTPError as error:
         raise _refused(error.response.status_code, endpoint, with_token=token is not None) from None
     except Exception as error:
@@ -113,11 +166,11 @@ def _listing(
                 "did not answer as a Hub does", where=endpoint, do="check the mirror's address"
             ) from None
         why = reason(error)
-        raise HubError(
+        raise _Distant(
             why.text, where=endpoint, do=why.do or "check the network, or set `mirrors: huggingface`"
         ) from None
     if info.gated and token is None:
-        raise _Gated("gated: its files come only with a token", where=endpoint, do=_IF_GATED)
+        raise HubError("gated: its files come only with a token", where=endpoint, do=_IF_GATED)
     return _commit(info, endpoint), tuple(_listed(sibling, where) for sibling in info.siblings or ())
 
 
@@ -154,12 +207,12 @@ def _listed(sibling: Any, where: str) -> Listed:
 def _refused(status: int, endpoint: str, *, with_token: bool) -> HubError:
     if status in (401, 403):
         if with_token:
-            return _Gated(
+            return HubError(
                 "the token is not accepted for it, or it does not exist",
                 where=endpoint,
                 do="accept the model's conditions on its page with the token's account; check the name",
             )
-        return _Gated(
+        return HubError(
             "not found, or only with a token",
             where=endpoint,
             do=f"check the name; if it is gated, {_IF_GATED}",
@@ -169,7 +222,7 @@ def _refused(status: int, endpoint: str, *, with_token: bool) -> HubError:
             "no such repository or revision", where=endpoint, do="check `huggingface` and `revision`"
         )
     if status == 429:
-        return HubError("too many requests", where=endpoint, do="wait, or set `token` or a mirror")
-    return HubError(
+        return _Distant("too many requests", where=endpoint, do="wait, or set `token` or a mirror")
+    return _Distant(
         f"the Hub failed with status {status}", where=endpoint, do="try again later, or use a mirror"
     )

@@ -14,10 +14,11 @@ from typing import Literal
 
 from ..errors import HostError, RegistryError
 from ..types.deployment import ImageMirror
+from ..types.references import Reference
 from ..types.resolved import Place, ResolvedImage
 from .access import Access
 from .manifests import Platform, pick
-from .references import Candidate, Reference, parse, rewrite
+from .references import Candidate, parse, rewrite
 from .registry import Refused, RegistryClient, Unreachable
 
 Authority = Literal["manifest", "origin", "release", "mirror"]

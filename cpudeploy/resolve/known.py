@@ -6,12 +6,16 @@ Release documents come from hosts: any shape is possible, and what does not fit 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ..types.deployment import Backend, Deployment
+from ..types.deployment import Backend, Deployment, HuggingFace
 from ..types.facts import Facts
+from ..types.references import DIGEST
 from .images import Known
-from .references import DIGEST, parse
+from .references import parse
+
+_SHOWN = 7
 
 
 def known_image(deployment: Deployment, backend: Backend, facts: Mapping[str, Facts]) -> Known:
@@ -37,6 +41,58 @@ def held_blobs(facts: Mapping[str, Facts]) -> dict[str, int]:
         for sha256, blob in each.weights.blobs.items()
         if blob.verified
     }
+
+
+@dataclass(frozen=True)
+class HeldTree:
+    """A model's files as hosts hold them. `sums`: file → sha256; `source` and `revision` as released."""
+
+    tree: str
+    source: str
+    revision: str
+    sums: Mapping[str, str]
+
+
+def source_text(source: HuggingFace, commit: str) -> str:
+    """How releases name what a Hub was asked for and what it told: `huggingface org/name@main (a1b2c3d)`."""
+    return f"{_asked(source)} ({commit[:_SHOWN]})"
+
+
+def held_tree(deployment: Deployment, source: HuggingFace, facts: Mapping[str, Facts]) -> HeldTree | None:
+    """The files that the last releases had from this very source, if every host placed to have them holds
+    them all, unchanged since they were hashed."""
+    found = {
+        _held(deployment.name, placement.model, source, facts[placement.host])
+        if placement.host in facts
+        else None
+        for placement in deployment.placements
+        if placement.source == source
+    }
+    if len(found) != 1 or (only := found.pop()) is None:
+        return None
+    tree, text, sums = only
+    return HeldTree(tree, text, text.rpartition("(")[2].rstrip(")"), dict(sums))
+
+
+def _held(
+    deployment: str, model: str, source: HuggingFace, facts: Facts
+) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
+    releases = _dict(facts.releases.get(deployment))
+    sums = {blob.inode: sha256 for sha256, blob in facts.weights.blobs.items() if blob.verified}
+    for name in sorted(releases, reverse=True):
+        for instance in _dict(_dict(releases[name]).get("instances")).values():
+            its = _dict(instance)
+            text, tree = str(its.get("source")), str(its.get("tree"))
+            if its.get("model") != model or not text.startswith(f"{_asked(source)} ("):
+                continue
+            files = facts.weights.trees.get(tree, {})
+            if files and all(inode in sums for inode in files.values()):
+                return tree, text, tuple((file, sums[inode]) for file, inode in sorted(files.items()))
+    return None
+
+
+def _asked(source: HuggingFace) -> str:
+    return f"huggingface {source.repo}@{source.revision}"
 
 
 def _released(deployment: str, reference: str, facts: Iterable[Facts]) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ..errors import RegistryError
-from .references import DIGEST
+from ..types.references import DIGEST
 
 _INDEXES = (
     "application/vnd.oci.image.index.v1+json",

@@ -14,9 +14,10 @@ import httpx
 import msgspec
 
 from ..errors import RegistryError
+from ..types.references import DIGEST
 from .access import Access, Challenge, may_send, read_challenge
 from .manifests import ACCEPT, Manifest, Platform, read_manifest, read_platform
-from .references import DIGEST, Candidate
+from .references import Candidate
 from .web import Reason, open_client, read_body, reason, trust
 
 DEADLINE_S = 30.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import CpudeployError
 from ..secrets import Secrets
-from ..types.deployment import Deployment, Placement
+from ..types.deployment import Deployment, HuggingFace, Placement, Source
 from ..types.facts import Facts
 from ..types.playbook import Playbook
 from ..types.resolved import Resolved
@@ -21,7 +21,7 @@ from .access import Access
 from .cache import Cache
 from .hub import Hub
 from .images import resolve_image
-from .known import held_blobs, known_image
+from .known import HeldTree, held_blobs, held_tree, known_image
 from .secret_marks import secret_states
 from .selection import Format
 from .weights import Asking, resolve_weights
@@ -70,7 +70,10 @@ def resolve(
         }
         # One question a source, however many hosts it is for.
         weights = {
-            each: pool.submit(resolve_weights, *each, asking) for each in dict.fromkeys(wanted.values())
+            (source, form): pool.submit(
+                resolve_weights, source, form, asking, _released(deployment, source, facts)
+            )
+            for source, form in dict.fromkeys(wanted.values())
         }
     _raise_all([*images.values(), *weights.values(), states])
     return Resolved(
@@ -78,6 +81,10 @@ def resolve(
         weights={key: weights[each].result() for key, each in wanted.items()},
         secrets=states.result(),
     )
+
+
+def _released(deployment: Deployment, source: Source, facts: Mapping[str, Facts]) -> HeldTree | None:
+    return held_tree(deployment, source, facts) if isinstance(source, HuggingFace) else None
 
 
 def _format(deployment: Deployment, placement: Placement, playbooks: Mapping[str, Playbook]) -> Format:

@@ -19,28 +19,31 @@ from ..types.resolved import SecretState
 def secret_states(
     deployment: Deployment, facts: Mapping[str, Facts], secrets: Secrets
 ) -> dict[str, SecretState]:
-    """State of each running instance's secrets by `host/deployment/model/instance/file`.
+    """State of the secrets of each instance that is there, by `host/deployment/model/instance/file`.
 
-    Only instances that run have a state: a secret of a new one has nothing to be compared with.
+    A secret of a new instance has nothing to be compared with and no state, but is resolved like the
+    others: one that is missing is found before anything is fetched. Raises SecretError.
     """
     states: dict[str, SecretState] = {}
     for placement in deployment.placements:
         if placement.api_key is None or placement.host not in facts:
             continue
-        for instance, release in _running(deployment.name, placement, facts[placement.host]):
+        value = secrets.get(placement.api_key).reveal()
+        for instance, release in _created(deployment.name, placement, facts[placement.host]):
             container = container_name(deployment.name, placement.model, instance)
             path = secret_path(deployment.name, container, "api_key")
             key = f"{placement.host}/{deployment.name}/{placement.model}/{instance}/api_key"
-            states[key] = _state(secrets.get(placement.api_key).reveal(), release, path)
+            states[key] = _state(value, release, path)
     return states
 
 
-def _running(deployment: str, placement: Placement, facts: Facts) -> Iterator[tuple[int, Any]]:
-    """Running instances of a placement, each with the document of the newest release a label names."""
+def _created(deployment: str, placement: Placement, facts: Facts) -> Iterator[tuple[int, Any]]:
+    """Instances of a placement that have a container, running or not: it is started again with the secret
+    it was created with. Each with the document of the newest release a label names."""
     newest: dict[int, str] = {}
     for container in facts.containers.values():
         its = container.mark
-        if its and container.running and (its.deployment, its.model) == (deployment, placement.model):
+        if its and (its.deployment, its.model) == (deployment, placement.model):
             newest[its.instance] = max(its.release, newest.get(its.instance, ""))
     releases = facts.releases.get(deployment, {})
     for instance, release in sorted(newest.items()):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import httpx
 
-CONNECT_S = 5.0
+CONNECT_S = 3.0
 READ_S = 10.0
 AGENT = "cpudeploy"
 

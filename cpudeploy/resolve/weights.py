@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -24,6 +24,7 @@ from .cache import Cache
 from .files import Files
 from .gguf import Parsed, describe
 from .hub import Hub, Snapshot, snapshot
+from .known import HeldTree, source_text
 from .selection import Format, Listed, safe_name, select
 
 _AT_ONCE = 8
@@ -39,10 +40,13 @@ class Asking:
     held: Mapping[str, int]
 
 
-def resolve_weights(source: Source, form: Format, asking: Asking) -> ResolvedWeights:
-    """The files of `source`. Raises HubError (names every address asked) and SecretError."""
+def resolve_weights(
+    source: Source, form: Format, asking: Asking, released: HeldTree | None = None
+) -> ResolvedWeights:
+    """The files of `source`. `released`: what every host that is to have them holds of the last release,
+    for when no Hub answers. Raises HubError (names every address asked) and SecretError."""
     if isinstance(source, HuggingFace):
-        return _from_hub(source, form, asking)
+        return _from_hub(source, form, asking, released)
     if isinstance(source, Url):
         return _from_url(source, asking)
     return _from_host(source)
@@ -58,10 +62,19 @@ def tree_id(name: str, files: Iterable[tuple[str, str]]) -> str:
     return f"{slug}-{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
 
 
-def _from_hub(source: HuggingFace, form: Format, asking: Asking) -> ResolvedWeights:
+def _from_hub(
+    source: HuggingFace, form: Format, asking: Asking, released: HeldTree | None
+) -> ResolvedWeights:
     token = asking.secrets.get(source.token) if source.token else None
-    found = snapshot(asking.hub, source.repo, source.revision, token)
     where = f"huggingface {source.repo}@{source.revision}"
+    try:
+        found = snapshot(asking.hub, source.repo, source.revision, token)
+    except HubError as error:
+        kept = _from_release(source, form, asking, released)
+        if kept is None:
+            raise
+        told = " ".join(error.what.split())
+        return msgspec.structs.replace(kept, notes=(f"{told}; every host holds the last release's files",))
     chosen = select(found.files, quant=source.quant, globs=source.files, form=form, where=where)
     prefix = f"{asking.hub.origin}/"
     with Files(token, prefix) as web:
@@ -82,16 +95,68 @@ def _from_hub(source: HuggingFace, form: Format, asking: Asking) -> ResolvedWeig
             )
             for name, file, sha256 in zip(names, chosen.files, sums, strict=True)
         )
+        # A header can't be checked against the file's checksum: it is the word of who is asked for it.
+        order = sorted(found.endpoints, key=lambda endpoint: endpoint != found.authority)
+        asked = {
+            file.sha256: [
+                (_told_by(asking.hub, endpoint), found.url(endpoint, listed.path)) for endpoint in order
+            ]
+            for file, listed in zip(files, chosen.files, strict=True)
+        }
         entry = PurePosixPath(chosen.entry).name
-        gguf = _header(files, entry, web, asking.cache, where) if entry else None
+
+        def parsed(file: WeightFile) -> Parsed:
+            return _header_of(file.sha256, asked[file.sha256], web, asking.cache)
+
+        gguf = _header(files, entry, parsed, where) if entry else None
     return ResolvedWeights(
         tree=tree_id(source.repo, ((file.name, file.sha256) for file in files)),
-        source=f"huggingface {source.repo}@{found.commit[:7]}",
+        source=source_text(source, found.commit),
         revision=found.commit,
         files=files,
         entry=entry,
         gguf=gguf,
         notes=found.notes,
+    )
+
+
+def _from_release(
+    source: HuggingFace, form: Format, asking: Asking, released: HeldTree | None
+) -> ResolvedWeights | None:
+    """The files that hosts hold, where they are what `source` selects and their headers are known here."""
+    if released is None or tree_id(source.repo, released.sums.items()) != released.tree:
+        return None
+    listed = [Listed(name, asking.held[sha256], sha256) for name, sha256 in released.sums.items()]
+    where = f"huggingface {source.repo}@{source.revision}"
+    try:
+        chosen = select(listed, quant=source.quant, globs=source.files, form=form, where=where)
+    except HubError:
+        return None
+    if len(chosen.files) != len(listed):
+        return None
+    files = tuple(
+        WeightFile(name=file.path, size=file.size, sha256=released.sums[file.path], urls=())
+        for file in chosen.files
+    )
+
+    def parsed(file: WeightFile) -> Parsed:
+        for endpoint in reversed(asking.hub.endpoints):
+            known = asking.cache.get("gguf", f"{_told_by(asking.hub, endpoint)} {file.sha256}", Parsed)
+            if known is not None:
+                return known
+        raise HubError("its header is not known here", where=where)
+
+    try:
+        gguf = _header(files, chosen.entry, parsed, where) if chosen.entry else None
+    except HubError:
+        return None
+    return ResolvedWeights(
+        tree=released.tree,
+        source=released.source,
+        revision=released.revision,
+        files=files,
+        entry=chosen.entry,
+        gguf=gguf,
     )
 
 
@@ -113,7 +178,11 @@ def _from_url(source: Url, asking: Asking) -> ResolvedWeights:
             )
         files = (WeightFile(name=name, size=size, sha256=sha256, urls=(source.url,)),)
         is_gguf = name.lower().endswith(".gguf")
-        gguf = _header(files, name, web, asking.cache, source.url) if is_gguf else None
+
+        def parsed(file: WeightFile) -> Parsed:
+            return _header_of(file.sha256, [(source.url, source.url)], web, asking.cache)
+
+        gguf = _header(files, name, parsed, source.url) if is_gguf else None
     return ResolvedWeights(
         tree=tree_id(name, [(name, sha256)]),
         source=f"url {source.url}",
@@ -140,19 +209,22 @@ def _checksum(file: Listed, found: Snapshot, web: Files, cache: Cache) -> str:
     """sha256 from the Hub for LFS files; small files that only git knows are fetched and hashed, once."""
     if file.sha256 is not None:
         return file.sha256
-    key = f"{found.repo}@{found.commit}/{file.path}"
-    known = cache.get("checksums", key, str)
+    # Git's id is of the content, which is checked against it: whoever listed it, the sum is right.
+    known = cache.get("checksums", file.blob, str) if file.blob else None
     if known is None:
         known = web.sha256(found.urls(file.path), file.size, file.blob)
-        cache.put("checksums", key, known)
+        if file.blob:
+            cache.put("checksums", file.blob, known)
     return known
 
 
-def _header(files: Sequence[WeightFile], entry: str, web: Files, cache: Cache, where: str) -> GgufHeader:
+def _header(
+    files: Sequence[WeightFile], entry: str, parsed_of: Callable[[WeightFile], Parsed], where: str
+) -> GgufHeader:
     """The entry's header; the tensors of a model in shards are those of all its shards."""
     shards = [file for file in files if file.name == entry or _same_shards(file.name, entry)]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        parsed = dict(zip(shards, pool.map(lambda file: _parsed(file, web, cache), shards), strict=True))
+        parsed = dict(zip(shards, pool.map(parsed_of, shards), strict=True))
     first = next(file for file in shards if file.name == entry)
     header = describe(parsed[first], size=first.size, where=f"{where} {entry}")
     rest = sum(
@@ -163,12 +235,26 @@ def _header(files: Sequence[WeightFile], entry: str, web: Files, cache: Cache, w
     return msgspec.structs.replace(header, tensor_bytes=header.tensor_bytes + rest)
 
 
-def _parsed(file: WeightFile, web: Files, cache: Cache) -> Parsed:
-    known = cache.get("gguf", file.sha256, Parsed)
-    if known is None:
-        known = web.header(file.urls)
-        cache.put("gguf", file.sha256, known)
-    return known
+def _header_of(sha256: str, asked: Sequence[tuple[str, str]], web: Files, cache: Cache) -> Parsed:
+    """A file's header from the first of `asked` (who, URL) that serves it, remembered as that one's word."""
+    failure: HubError | None = None
+    for who, url in asked:
+        known = cache.get("gguf", f"{who} {sha256}", Parsed)
+        if known is not None:
+            return known
+        try:
+            told = web.header(url)
+        except HubError as error:
+            failure = failure or error
+            continue
+        cache.put("gguf", f"{who} {sha256}", told)
+        return told
+    raise failure or HubError("no address serves it", where=sha256)
+
+
+def _told_by(hub: Hub, endpoint: str) -> str:
+    """Under whose name a header is remembered."""
+    return "hub" if endpoint == hub.origin else endpoint
 
 
 def _same_shards(name: str, entry: str) -> bool:

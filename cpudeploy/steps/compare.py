@@ -6,12 +6,13 @@ gate's wording, or where a secret's value comes from is not worth a restart.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ..types.base import to_data
-from ..types.facts import Container
+from ..types.facts import Container, Network
 from ..types.plan import FieldDiff
 from ..types.release import ContainerSpec, Instance
 from .context import GIB, MIB
@@ -82,6 +83,18 @@ def drift(container: Container, spec: ContainerSpec) -> tuple[FieldDiff, ...]:
         if is_now != was_made
     }
     return tuple(found.values())
+
+
+def lost_networks(container: Container, networks: Mapping[str, Network]) -> tuple[FieldDiff, ...]:
+    """Networks the container was connected to that are not there any more, or are others of that name."""
+    lost = [
+        name
+        for name, identity in container.network_ids.items()
+        if identity and (name not in networks or networks[name].id != identity)
+    ]
+    if not lost:
+        return ()
+    return (FieldDiff(field="networks", before=None, after=" ".join(lost), why="removed by hand"),)
 
 
 def unlike(container: Container, wanted: ContainerSpec) -> tuple[FieldDiff, ...]:

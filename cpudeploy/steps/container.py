@@ -10,7 +10,7 @@ from ..types.operation import Operation
 from ..types.plan import Change, FieldDiff, Fingerprint
 from ..types.release import Diagnosis, Instance
 from ..types.resolved import ResolvedImage
-from .compare import differences, drift, unlike
+from .compare import differences, drift, lost_networks, unlike
 from .context import HostContext, pointer
 from .found import Found, find, is_ours
 from .replace import SERVING_POLICY, Rollout, forgetting, proving, recording, replacing, stopping, undoing
@@ -33,11 +33,17 @@ def container_changes(
     secret_changed = context.resolved.secrets.get(state) == "changed"
     if found.current is not None:
         if found.recorded is None:
-            diff = unlike(found.current, wanted.container)
+            diff = (
+                *unlike(found.current, wanted.container),
+                *lost_networks(found.current, context.facts.networks),
+            )
             if not diff:
                 return (_record_again(context, found, wanted, rollout),)
         else:
-            by_hand = drift(found.current, found.recorded.container)
+            by_hand = (
+                *drift(found.current, found.recorded.container),
+                *lost_networks(found.current, context.facts.networks),
+            )
             diff = (*differences(found.recorded, wanted, secret_changed), *by_hand)
             if not diff and found.up and found.proven and found.old is None:
                 return ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..manifest.images import repository_of
 from ..manifest.sizes import parse_size
 from ..manifest.templates import TemplateError, evaluate, render
 from ..manifest.versions import Version, backend_version
@@ -18,6 +17,7 @@ from ..types.deployment import Backend, Placement
 from ..types.facts import Publish
 from ..types.names import container_name, secret_path, volume_name
 from ..types.playbook import ContainerTemplate, Playbook
+from ..types.references import parse_reference
 from ..types.release import ContainerSpec, Instance, Mount, SecretFile
 from ..types.resolved import ResolvedImage, ResolvedWeights
 from .addresses import listen_address
@@ -48,7 +48,7 @@ def wanted_instance(
     values = _values(placement, allocation, backend, playbook, image, weights, template, version)
     secrets = _secrets(context, placement, template, name)
     spec = ContainerSpec(
-        image=f"{repository_of(image.reference)}@{image.digest}",
+        image=parse_reference(image.reference).at(image.digest),
         entrypoint=tuple(render(part, values) for part in template.entrypoint),
         command=(*_arguments(template, values), *(render(arg, values) for arg in placement.args)),
         env={key: render(text, values) for key, text in {**template.env, **placement.env}.items()},

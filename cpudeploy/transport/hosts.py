@@ -29,7 +29,8 @@ START_S = 30.0
 """Seconds for a shell with root to be ready, where the caller gives no deadline of its own."""
 
 # Written beside the target, so that the move is atomic; the size is checked before anything is replaced.
-_PUT = """\
+# On the disk before it is moved: a power cut must not leave the name with an empty file.
+PUT = """\
 set -eu
 mkdir -p "$(dirname "$path")"
 new="$path.cpudeploy.$$"
@@ -39,6 +40,7 @@ cat >"$new"
 test "$(wc -c <"$new")" -eq "$size" || { echo 'not all bytes arrived' >&2; exit 1; }
 chown "$owner" "$new"
 chmod "$mode" "$new"
+sync "$new"
 mv -f "$new" "$path"
 """
 _ENGINE = """\
@@ -120,7 +122,7 @@ class Scripts(ABC):
 
     def put(self, path: str, data: bytes, *, mode: str, owner: str = "root", deadline_s: float) -> None:
         args = {"path": path, "mode": mode, "owner": owner, "size": str(len(data))}
-        done = self.run(_PUT, args=args, stdin=data, deadline_s=deadline_s)
+        done = self.run(PUT, args=args, stdin=data, deadline_s=deadline_s)
         if done.rc != 0:
             raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}", where=self.host.name)
 

@@ -134,6 +134,8 @@ class Container(Struct, frozen=True, kw_only=True):
     publish: tuple[Publish, ...]
     networks: dict[str, str]
     """Network name → the container's address there (empty while stopped)."""
+    network_ids: dict[str, str] = {}
+    """Network name → the network it was connected to: one that was removed since can't be started on."""
 
 
 class Network(Struct, frozen=True, kw_only=True):

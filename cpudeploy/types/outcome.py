@@ -59,10 +59,13 @@ class HostOutcome(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The end of one apply, host by host. `plan` is the id of the plan that was applied."""
+    """The end of one apply, host by host. `plan` is the id of the plan that was applied; `warnings` what
+    belongs to no host and changed nothing there.
+    """
 
     schema: Literal["cpudeploy.outcome/1"] = "cpudeploy.outcome/1"
     deployment: str
     plan: str
     hosts: dict[str, HostOutcome]
+    warnings: tuple[str, ...] = ()
     seconds: float

@@ -67,7 +67,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     """Everything for one host. `headline`: what it is, for people. `retained`: what is as wanted.
 
     `questions` are asked again at apply, so that fingerprints can be checked.
-    `unknown`: why nothing could be planned (no facts); such a plan can't be applied.
+    `unknown`: why nothing could be planned (no facts, or no way to what is wanted); apply fails this host.
     """
 
     host: Host

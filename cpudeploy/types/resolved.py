@@ -77,7 +77,7 @@ class GgufHeader(Struct, frozen=True, kw_only=True):
 class ResolvedWeights(Struct, frozen=True, kw_only=True):
     """A model's files at one revision. `tree` is the id of its folder on hosts, made from repository,
     revision and the files' sha256; `entry` is the file an engine is pointed at, or empty for a folder.
-    `source` is for people: `huggingface Qwen/Qwen3-4B-GGUF@a1b2c3d`.
+    `source` is for people: `huggingface Qwen/Qwen3-4B-GGUF@main (a1b2c3d)`.
     """
 
     tree: str

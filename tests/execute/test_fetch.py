@@ -243,6 +243,7 @@ def test_a_host_without_curl_is_told_what_to_do(host: Host, server: FileServer, 
         "cat",
         "chmod",
         "df",
+        "flock",
         "head",
         "kill",
         "mkdir",
@@ -317,6 +318,40 @@ def test_a_killed_download_leaves_a_lock_that_binds_nobody(
         orphan.wait()
     host.fetch(server.url)
     assert host.blob.read_bytes() == CONTENT
+
+
+def test_several_that_find_a_killed_download_do_not_write_at_the_same_time(
+    host: Host, tmp_path: Path, wait_for: Callable[[Callable[[], bool]], None]
+) -> None:
+    with serving(CONTENT) as slow:
+        slow.stall = threading.Event()
+        orphan = _fetching(host, slow.url)
+        wait_for(lambda: host.partial.exists() and host.partial.stat().st_size > 0)
+        orphan.kill()
+        orphan.wait()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    # Each call is later than the one before: what one has found may be another's when it acts on it.
+    for tool in ("mv", "flock"):
+        late = programs / tool
+        late.write_text(f"""#!/bin/sh
+echo >>"$0.calls"
+sleep "0.$(wc -l <"$0.calls")"
+exec {shutil.which(tool)} "$@"
+""")
+        late.chmod(0o755)
+    host.shell.env = {"PATH": f"{programs}:{host.shell.env['PATH']}"}
+    with serving(CONTENT) as slow:
+        slow.stall = threading.Event()
+        several = [_fetching(host, slow.url) for _ in range(5)]
+        for each in several:
+            assert each.stdout and each.stdout.readline().startswith(b"have ")
+        wait_for(lambda: slow.requests != [])
+        assert len(slow.requests) == 1
+        for each in several:
+            assert each.stdout
+            each.stdout.close()
+            each.wait()
 
 
 def test_a_download_that_goes_on_elsewhere_is_waited_for(

@@ -356,6 +356,21 @@ def test_an_unpublished_container_is_asked_at_its_own_address(bench: Bench, mode
     bench.do(create(bench, networks=("rag_int",)), start(), gate())
 
 
+def test_a_port_that_the_engine_opens_to_everybody_instead_is_closed_again(bench: Bench, model: None) -> None:
+    """It takes a name of an interface for no address at all, without a word."""
+    bench.do(network(), create(bench, publish=(Publish(address="lo", port=8100, container_port=8080),)))
+    with pytest.raises(EngineError, match=r"lo:8100.*0\.0\.0\.0:8100"):
+        bench.do(start())
+    found = bench.engine.container(NAME)
+    assert found and not found["State"]["Running"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
+def test_a_port_that_is_opened_as_told_is_no_error(bench: Bench, model: None, address: str) -> None:
+    bench.do(network(), create(bench, publish=(Publish(address=address, port=8100, container_port=8080),)))
+    bench.do(start())
+
+
 def test_where_sshd_forbids_forwarding_the_gate_asks_from_inside(
     bench: Bench, model: None, lab: Lab, secrets: Secrets
 ) -> None:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from cpudeploy.errors import ConnectError, ConnectionLost, EngineError, Locked, OperationFailed
@@ -16,8 +17,8 @@ from cpudeploy.report.outcome_text import exit_code
 from cpudeploy.types import event as ev
 from cpudeploy.types import operation as op
 from cpudeploy.types.outcome import Failure, HostOutcome, Outcome
-from cpudeploy.types.plan import Fingerprint, HostPlan, Plan
-from tests.execute.plans import KEPT, NAME, NEW, OLD, change, fetch_file, plan_of, replace, write_file
+from cpudeploy.types.plan import Change, Fingerprint, HostPlan, Plan
+from tests.execute.plans import KEPT, NAME, NEW, OLD, change, engine, fetch_file, plan_of, replace, write_file
 from tests.factories import facts
 from tests.simulated import SimulatedHost
 
@@ -249,6 +250,56 @@ def test_a_plan_without_facts_is_not_applied(one: Fleet) -> None:
     outcome = one.apply(Plan(deployment="rag", base="/", origin="", hosts={"h1": unknown}))
     assert outcome.hosts["h1"].status == "failed"
     assert "no facts recorded" in outcome.hosts["h1"].error
+
+
+def test_a_host_that_could_not_be_planned_does_not_keep_others_from_working() -> None:
+    fleet = Fleet("known", "unknown")
+    plan = plan_of(known=[write_file("/etc/x")], unknown=[])
+    unknown = HostPlan(
+        host=plan.hosts["unknown"].host, headline="", changes=(), unknown="listing images failed"
+    )
+    hosts = {"known": plan.hosts["known"], "unknown": unknown}
+    outcome = fleet.apply(Plan(deployment="rag", base="/", origin="", hosts=hosts))
+    assert outcome.hosts["known"].status == "done"
+    assert outcome.hosts["unknown"].status == "failed"
+    assert outcome.hosts["unknown"].error == "not planned: listing images failed"
+    assert fleet.hosts["unknown"].probes == 0
+    assert exit_code(outcome) == 3
+
+
+def test_what_a_deployment_is_found_by_stays_when_a_part_of_it_could_not_be_removed(running: Fleet) -> None:
+    host = running.hosts["h1"]
+    host.add("rag_other_0", OLD)
+    host.fail[f"remove:{NAME}"] = EngineError("busy")
+    changes = [remove("rag_other_0"), remove(NAME), write_file("/etc/last", "replace")]
+    outcome = running.apply(msgspec.structs.replace(plan_of(h1=changes), destroy=True))
+    assert statuses(outcome.hosts["h1"]) == {
+        "rag_other_0": "done",
+        NAME: "failed",
+        "/etc/last": "skipped",
+    }
+    assert outcome.hosts["h1"].status == "failed"
+    assert exit_code(outcome) == 3
+
+
+def remove(name: str) -> Change:
+    """A container taken away for good."""
+    operation = engine(f"remove:{name}", op.RemoveContainer(container=name))
+    after = Fingerprint(equals={f"/containers/{name}": None})
+    return change(name, "replace", [operation], action="remove", after=after)
+
+
+def test_progress_that_can_not_be_shown_changes_nothing_and_is_told_once(running: Fleet) -> None:
+    def broken(event: ev.Event) -> None:
+        raise UnicodeEncodeError("gbk", "token hunter2", 0, 1, "illegal multibyte sequence")
+
+    host = running.hosts["h1"]
+    outcome = execute(plan_of(h1=[write_file("/etc/x"), replace()]), lambda _: host, broken)
+    assert outcome.hosts["h1"].status == "done"
+    assert host.state["containers"][NAME]["mark"]["release"] == NEW
+    (warning,) = outcome.warnings
+    assert "UnicodeEncodeError" in warning
+    assert "hunter2" not in warning
 
 
 def test_a_bug_is_told_without_what_it_carried(one: Fleet) -> None:

@@ -353,3 +353,17 @@ def test_a_retired_host_is_emptied():
     apply(plan_for(retired, host.facts()), host)
     assert host.facts().containers == {} and host.facts().releases == {}
     assert plan_for(retired, host.facts()).empty
+
+
+def test_a_container_whose_networks_were_removed_by_hand_is_made_anew():
+    host = SimulatedHost(facts())
+    wanted = deployment(placement())
+    apply(plan_for(wanted, host.facts()), host)
+    ids = {name: network.id for name, network in host.facts().networks.items()}
+    host.container("rag_smol_0").update(network_ids=ids)
+    assert plan_for(wanted, host.facts()).empty
+    host.container("rag_smol_0").update(running=False, status="exited")
+    host.state["networks"] = {}
+    apply(plan_for(wanted, host.facts()), host)
+    assert serving(host) == {"rag_smol_0": True}
+    assert plan_for(wanted, host.facts()).empty

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cpudeploy.plan.fingerprint import lookup, matches
+from cpudeploy.plan.fingerprint import matches
 from cpudeploy.types.plan import Fingerprint
+from cpudeploy.types.pointer import lookup
 
 HOST = {
     "containers": {"rag_qwen_0": {"running": True, "exit_code": 0}},

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ from cpudeploy.types.event import (
 
 from .samples import HOSTILE, sample_plan
 
+CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 
 
@@ -138,15 +140,17 @@ def test_a_host_that_waits_its_turn_is_silent() -> None:
     assert written(out) == before
 
 
-@pytest.mark.parametrize("kind", [LiveLines, JsonLines])
-def test_an_apply_goes_on_when_its_reader_went_away(kind: Callable[..., LiveLines | JsonLines]) -> None:
+@pytest.mark.parametrize("kind", [LiveLines, JsonLines, LiveTable])
+def test_an_apply_goes_on_when_its_reader_went_away(
+    kind: Callable[..., LiveLines | JsonLines | LiveTable],
+) -> None:
     reader, writer = os.pipe()
     stream = open(writer, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (a descriptor, closed in pieces)
     os.close(reader)
     out = Console(stream=stream, terminal=False, colour=False, width=80)
     display = kind(out) if kind is JsonLines else kind(out, sample_plan())
     with display:
-        for event in start():
+        for event in [*start(), Note(host="small-1", change="small-1/3", text="so far so good")]:
             display.tell(event)
     with pytest.raises(BrokenPipeError):
         stream.close()
@@ -269,6 +273,38 @@ def test_the_table_shows_host_step_bytes_and_how_many_are_done() -> None:
     assert "1/4 weights" in shown
     assert "1 of 2.2 GB · 45 % · 500 MB/s · 2.4 s left" in shown
     assert "0 of 2 hosts finished" in shown
+
+
+@pytest.mark.parametrize("kind", [LiveLines, LiveTable])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk", "cp1251"])
+def test_a_terminal_of_another_encoding_shows_what_it_can(
+    encoding: str, kind: Callable[..., LiveLines | LiveTable]
+) -> None:
+    written_bytes = io.BytesIO()
+    stream = io.TextIOWrapper(written_bytes, encoding=encoding)
+    out = Console(stream=stream, terminal=True, colour=False, width=100)
+    with kind(out, sample_plan()) as display:
+        for event in [*start("fetches 模型" + "x" * 200), progress(done=1_000_000_000, total=2_200_000_000)]:
+            display.tell(event)
+        for status in ("done", "failed"):
+            display.tell(
+                ChangeFinished(host="small-1", change="c", subject="weights", status=status, seconds=1)
+            )
+    stream.flush()
+    shown = CONTROL.sub("", written_bytes.getvalue().decode(encoding))
+    assert "ok small-1" in shown or "ok weights" in shown
+    assert "!! small-1" in shown or "!! weights" in shown
+
+
+def test_a_table_in_another_encoding_is_no_wider_than_its_terminal() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", newline="")
+    out = Console(stream=stream, terminal=True, colour=False, width=60)
+    with LiveTable(out, sample_plan()) as display:
+        for event in [*start(), progress(text="… · " * 40)]:
+            display.tell(event)
+    stream.seek(0)
+    lines = CONTROL.sub("", stream.read()).splitlines()
+    assert max(map(len, lines)) <= 60
 
 
 @pytest.mark.parametrize("width", [40, 70])

@@ -1,5 +1,7 @@
 import json
 
+import msgspec
+
 from cpudeploy.report.endpoints import base_url, endpoints
 from cpudeploy.report.json_text import json_document
 from cpudeploy.report.outcome_text import EXIT_MEANINGS, exit_code, exit_reason, outcome_data, render_outcome
@@ -51,6 +53,12 @@ def done(*ids: str, status: str = "done") -> tuple[ChangeOutcome, ...]:
 
 def test_an_outcome_reads_like_this() -> None:
     assert text(sample_outcome()) == GOLDEN
+
+
+def test_what_belongs_to_no_host_is_said_too() -> None:
+    outcome = msgspec.structs.replace(sample_outcome(), warnings=("progress was not shown whole",))
+    assert "\n! progress was not shown whole\n" in text(outcome)
+    assert outcome_data(outcome, sample_plan())["warnings"] == outcome.warnings
 
 
 def test_a_good_end_says_where_models_answer_and_no_exit_code() -> None:

@@ -27,6 +27,8 @@ class Repo:
     gated: bool = False
     private: bool = False
     info: dict[str, Any] = field(default_factory=dict)
+    main: str = COMMIT
+    """The commit that the branch is at; COMMIT is there as well."""
 
 
 @dataclass
@@ -56,9 +58,11 @@ def run_hub(repos: dict[str, Repo], *, ranges: bool = True) -> Iterator[RunningH
             repo = repos.get(match["repo"])
             if repo is None or (repo.private and not known):
                 return Reply(401, b"{}")
-            if unquote(match["revision"]) not in ("main", COMMIT):
+            revision = unquote(match["revision"])
+            if revision not in ("main", COMMIT):
                 return Reply(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
-            return Reply(200, json.dumps(_info(match["repo"], repo)).encode())
+            commit = repo.main if revision == "main" else COMMIT
+            return Reply(200, json.dumps(_info(match["repo"], repo, commit)).encode())
         if match := _RESOLVE.fullmatch(path):
             repo = repos.get(match["repo"])
             if repo and (repo.private or repo.gated) and not known:
@@ -73,7 +77,7 @@ def run_hub(repos: dict[str, Repo], *, ranges: bool = True) -> Iterator[RunningH
         yield RunningHub(server, repos, ranges)
 
 
-def _info(name: str, repo: Repo) -> dict[str, Any]:
+def _info(name: str, repo: Repo, commit: str) -> dict[str, Any]:
     siblings = []
     for path, data in repo.files.items():
         git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
@@ -83,7 +87,7 @@ def _info(name: str, repo: Repo) -> dict[str, Any]:
             sibling["lfs"] = {"size": len(data), "sha256": sha256, "pointerSize": 134}
         siblings.append(sibling)
     gated: Any = "manual" if repo.gated else False
-    return {"id": name, "sha": COMMIT, "gated": gated, "siblings": siblings} | repo.info
+    return {"id": name, "sha": commit, "gated": gated, "siblings": siblings} | repo.info
 
 
 def _part(data: bytes, asked: str | None) -> Reply:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cpudeploy.errors import RegistryError
+from cpudeploy.manifest.images import reference_fault
 from cpudeploy.resolve.references import covers, parse, rewrite
 from cpudeploy.types.deployment import ImageMirror
 
@@ -12,15 +13,15 @@ DIGEST = "sha256:" + "a1" * 32
 @pytest.mark.parametrize(
     ("written", "normal"),
     [
-        ("debian", "docker.io/library/debian:latest"),
+        ("debian", "docker.io/library/debian"),
         ("debian:12", "docker.io/library/debian:12"),
         ("vllm/vllm-openai-cpu:v0.21.0", "docker.io/vllm/vllm-openai-cpu:v0.21.0"),
         ("index.docker.io/vllm/x:1", "docker.io/vllm/x:1"),
-        ("docker.io/debian", "docker.io/library/debian:latest"),
+        ("docker.io/debian", "docker.io/library/debian"),
         ("ghcr.io/ggml-org/llama.cpp:server-b9000", "ghcr.io/ggml-org/llama.cpp:server-b9000"),
-        ("localhost/x", "localhost/x:latest"),
+        ("localhost/x", "localhost/x"),
         ("localhost:5000/x:1", "localhost:5000/x:1"),
-        ("harbor.corp:8443/a/b/c", "harbor.corp:8443/a/b/c:latest"),
+        ("harbor.corp:8443/a/b/c", "harbor.corp:8443/a/b/c"),
         ("[::1]:5000/x:1", "[::1]:5000/x:1"),
         (f"debian@{DIGEST}", f"docker.io/library/debian@{DIGEST}"),
         (f"harbor.corp/x:1@{DIGEST}", f"harbor.corp/x:1@{DIGEST}"),
@@ -34,6 +35,11 @@ def test_short_forms_are_made_explicit(written: str, normal: str) -> None:
 def test_a_digest_is_asked_for_rather_than_the_tag() -> None:
     assert parse(f"x:1@{DIGEST}").wanted == DIGEST
     assert parse("x:1").wanted == "1"
+
+
+def test_no_tag_is_added_but_latest_is_what_a_registry_is_asked_for() -> None:
+    assert parse("debian").tag is None
+    assert parse("debian").wanted == "latest"
 
 
 def test_docker_hubs_api_lives_elsewhere_than_its_name() -> None:
@@ -55,12 +61,16 @@ def test_docker_hubs_api_lives_elsewhere_than_its_name() -> None:
         "a b",
         "x/../y",
         "h:99x/y",
+        "A/b:1",
+        "r..io/x",
+        "https://ghcr.io/x/y:1",
     ],
 )
 def test_what_no_registry_would_take_is_refused_with_the_part(written: str) -> None:
     with pytest.raises(RegistryError) as error:
         parse(written)
     assert error.value.do
+    assert reference_fault(written) == (error.value.what, error.value.do)  # the manifest says the same
 
 
 def places(written: str, *rules: ImageMirror) -> list[str]:
@@ -85,13 +95,10 @@ def test_a_whole_repository_is_replaced_by_a_whole_repository() -> None:
 
 
 def test_short_forms_match_in_rules_as_in_references() -> None:
+    assert places("docker.io/vllm/x", ImageMirror(match="vllm/x", places=("m.corp/x",)))[0] == "m.corp/x"
+    assert places("vllm/x", ImageMirror(match="vllm/", places=("m.corp/v/",)))[0] == "m.corp/v/x"
     assert (
-        places("docker.io/vllm/x", ImageMirror(match="vllm/x", places=("m.corp/x",)))[0] == "m.corp/x:latest"
-    )
-    assert places("vllm/x", ImageMirror(match="vllm/", places=("m.corp/v/",)))[0] == "m.corp/v/x:latest"
-    assert (
-        places("debian", ImageMirror(match="docker.io/", places=("m.corp/",)))[0]
-        == "m.corp/library/debian:latest"
+        places("debian", ImageMirror(match="docker.io/", places=("m.corp/",)))[0] == "m.corp/library/debian"
     )
 
 
@@ -114,7 +121,7 @@ def test_a_mirrors_own_digest_is_for_its_tag_only() -> None:
 
 def test_the_same_place_is_asked_once() -> None:
     rule = ImageMirror(match="ghcr.io/", places=("m.corp/", "m.corp/"))
-    assert places("ghcr.io/a/b", rule, rule) == ["m.corp/a/b:latest", "ghcr.io/a/b:latest"]
+    assert places("ghcr.io/a/b", rule, rule) == ["m.corp/a/b", "ghcr.io/a/b"]
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from cpudeploy.errors import HostError, RegistryError
+from cpudeploy.errors import HostError, HubError, RegistryError, SecretError
 from cpudeploy.resolve import resolve
 from cpudeploy.resolve.references import parse
 from cpudeploy.secrets import Secrets
 from cpudeploy.types.base import SecretRef
-from cpudeploy.types.deployment import HuggingFace, ImageMirror, Mirrors, Registry
-from cpudeploy.types.facts import Image, Unknown
+from cpudeploy.types.deployment import Deployment, HuggingFace, ImageMirror, Mirrors, Registry
+from cpudeploy.types.facts import Blob, Facts, Image, Unknown, Weights
+from cpudeploy.types.resolved import ResolvedWeights
 
 from .builders import deployment, facts, placement
 from .gguf_files import write_gguf
@@ -24,6 +26,13 @@ from .registries import USER, Authority, RunningRegistry, free_port
 
 SOURCE = HuggingFace(repo="a/b", quant="Q4_0")
 OTHER = "sha256:" + "7" * 64
+
+
+@pytest.fixture(autouse=True)
+def no_way_out(secrets: Secrets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Hub itself can't be reached: its proxy is dead."""
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 def release(reference: str, digest: str, created: str) -> dict[str, Any]:
@@ -126,3 +135,60 @@ def test_several_failures_are_told_at_once(secrets: Secrets) -> None:
 def test_the_heavy_client_of_hubs_loads_only_when_a_hub_is_asked() -> None:
     code = "import sys, cpudeploy.resolve; sys.exit('huggingface_hub' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_registrys_password_that_is_missing_is_found_before_anything_is_pulled(secrets: Secrets) -> None:
+    place = f"127.0.0.1:{free_port()}"
+    password = SecretRef(kind="from_env", name="NO_SUCH_VARIABLE")
+    wanted = deployment(
+        placement(),
+        image=f"{place}/x@{OTHER}",
+        registries=(Registry(scope=place, username=USER, password=password),),
+    )
+    image = Image(id="i", references=(), size=1, platform="linux/amd64")
+    with pytest.raises(SecretError, match="NO_SUCH_VARIABLE"):
+        resolve(wanted, {"h1": facts(images={OTHER: image})}, {}, secrets, cache=None)
+
+
+def test_what_the_last_release_had_needs_no_hub_where_every_host_holds_it(
+    secrets: Secrets, plain: RunningRegistry, tmp_path: Path
+) -> None:
+    plain.push("copies/hubless", "1")
+    rule = ImageMirror(match="registry.invalid/", places=(f"http://{plain.address}/copies/",))
+    model = write_gguf(tmp_path / "x.gguf").read_bytes()
+
+    def wanted(source: HuggingFace) -> Deployment:
+        mirrors = Mirrors(images=(rule,), huggingface=hub.url)
+        return deployment(placement(source=source), image="registry.invalid/hubless:1", mirrors=mirrors)
+
+    def found(source: HuggingFace, host: Facts) -> ResolvedWeights:
+        return resolve(wanted(source), {"h1": host}, {}, secrets, cache=tmp_path / "cache").weights["chat@h1"]
+
+    with run_hub({"a/b": Repo({"x-Q4_0.gguf": model, "x-Q8_0.gguf": b"GGUF"})}) as hub:
+        first = found(SOURCE, facts())
+    [file] = first.files
+    instance = {"model": "chat", "source": first.source, "tree": first.tree}
+    holding = facts(
+        releases={"rag": {"0001-a": {"instances": {"rag_chat_0": instance}}, "0002-b": None}},
+        weights=Weights(
+            blobs={file.sha256: Blob(size=file.size, inode=7, verified=True)},
+            trees={first.tree: {file.name: 7}},
+        ),
+    )
+    again = found(SOURCE, holding)
+    assert (again.tree, again.source, again.entry, again.gguf) == (
+        first.tree,
+        first.source,
+        first.entry,
+        first.gguf,
+    )
+    assert "every host holds the last release's files" in again.notes[0]
+    touched = msgspec.structs.replace(holding, weights=Weights(trees=holding.weights.trees))
+    for source, host in (
+        (SOURCE, facts()),
+        (SOURCE, touched),
+        (HuggingFace(repo="a/b", quant="Q8_0"), holding),
+        (HuggingFace(repo="a/b", quant="Q4_0", revision="v2"), holding),
+    ):
+        with pytest.raises(HubError, match="no Hub has it"):
+            found(source, host)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cpudeploy.errors import SecretError
 from cpudeploy.resolve.secret_marks import secret_states
 from cpudeploy.secrets import Secrets, mark, same
 from cpudeploy.types.base import SecretRef
@@ -64,9 +65,21 @@ def test_every_running_instance_has_its_own_state(secrets: Secrets) -> None:
     assert found == {"h1/rag/chat/0/api_key": "same", "h1/rag/chat/1/api_key": "changed"}
 
 
-def test_what_does_not_run_has_nothing_to_be_compared_with(secrets: Secrets) -> None:
-    assert states(secrets, {"0001-a": {}}, running("0001-a", running=False)) == {}
+def test_one_that_is_stopped_would_start_with_its_old_secret(secrets: Secrets) -> None:
+    releases = {"0001-a": {"secret_marks": {PATH: mark("before")}}}
+    assert states(secrets, releases, running("0001-a", running=False)) == {"h1/rag/chat/0/api_key": "changed"}
+
+
+def test_what_is_not_there_has_nothing_to_be_compared_with(secrets: Secrets) -> None:
+    assert states(secrets, {"0001-a": {}}) == {}
     assert states(secrets, {}, container(None)) == {}
+
+
+def test_a_missing_secret_of_a_new_instance_is_found_at_once(secrets: Secrets) -> None:
+    wanted = deployment(placement(api_key=SecretRef(kind="from_env", name="NO_SUCH_VARIABLE")))
+    with pytest.raises(SecretError, match="NO_SUCH_VARIABLE"):
+        secret_states(wanted, {"h1": facts()}, secrets)
+    assert secret_states(wanted, {}, secrets) == {}  # nobody it would be sent to
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_quantisation_becomes_a_pinned_file_with_its_header(secrets: Secrets, 
     assert (found.entry, found.revision, found.source) == (
         "x-Q4_0.gguf",
         COMMIT,
-        f"huggingface {REPO}@a1b2c3d",
+        f"huggingface {REPO}@main (a1b2c3d)",
     )
     assert found.tree == tree_id(REPO, [("x-Q4_0.gguf", sha256)])
     assert found.gguf is not None
@@ -131,16 +131,77 @@ def test_a_large_file_without_a_checksum_is_not_downloaded(secrets: Secrets) -> 
     assert not downloads(hub)
 
 
-def test_a_mirror_is_asked_first_and_comes_first_in_the_urls(secrets: Secrets, model: bytes) -> None:
-    with run_hub({REPO: Repo({"x.gguf": model})}) as mirror, run_hub({}) as origin:
+def test_a_mirror_comes_first_in_the_urls_and_gets_no_token(secrets: Secrets, model: bytes) -> None:
+    repos = {REPO: Repo({"x.gguf": model})}
+    with run_hub(repos) as mirror, run_hub(repos) as origin:
         ask = asking(secrets, origin.url, mirror.url)
         found = resolve_weights(HuggingFace(repo=REPO, token=REF), "gguf", ask)
-        assert not origin.server.requests
     assert found.files[0].urls == tuple(
         f"{hub.url}/{REPO}/resolve/{COMMIT}/x.gguf" for hub in (mirror, origin)
     )
     assert (found.files[0].token, found.files[0].token_for) == (REF, f"{origin.url}/")
     assert mirror.tokens == set()
+    assert found.notes == ()
+
+
+def test_the_hubs_own_word_counts_against_a_mirrors(secrets: Secrets, model: bytes) -> None:
+    other = Repo({"x.gguf": b"GGUF" + bytes(len(model) - 4)})
+    with run_hub({REPO: other}) as mirror, run_hub({REPO: Repo({"x.gguf": model})}) as origin:
+        found = resolve_weights(HuggingFace(repo=REPO), "gguf", asking(secrets, origin.url, mirror.url))
+    [file] = found.files
+    assert file.sha256 == hashlib.sha256(model).hexdigest()
+    assert file.urls == (f"{origin.url}/{REPO}/resolve/{COMMIT}/x.gguf",)
+    assert "its x.gguf is not the one of" in found.notes[0]
+
+
+def test_a_mirror_that_is_behind_serves_the_commit_it_has(secrets: Secrets, model: bytes) -> None:
+    behind = Repo({"x.gguf": model}, main="b" * 40)
+    with run_hub({REPO: behind}) as mirror, run_hub({REPO: Repo({"x.gguf": model})}) as origin:
+        found = resolve_weights(HuggingFace(repo=REPO), "gguf", asking(secrets, origin.url, mirror.url))
+    assert found.revision == COMMIT
+    assert [url.partition("/Qwen")[0] for url in found.files[0].urls] == [mirror.url, origin.url]
+
+
+def test_what_only_a_mirror_told_is_unverified(secrets: Secrets, model: bytes) -> None:
+    dead = f"http://127.0.0.1:{free_port()}"
+    with run_hub({REPO: Repo({"x.gguf": model})}) as mirror:
+        found = resolve_weights(HuggingFace(repo=REPO), "gguf", asking(secrets, dead, mirror.url))
+    assert found.notes[0] == f"unverified: its commit and checksums are the word of {mirror.url}"
+    assert len(found.files[0].urls) == 2  # hosts may reach the Hub
+
+
+def test_a_header_that_a_mirror_told_is_not_taken_for_the_hubs(
+    secrets: Secrets, model: bytes, tmp_path: Path
+) -> None:
+    forged = write_gguf(tmp_path / "forged.gguf", vocabulary=9).read_bytes()
+    dead = f"http://127.0.0.1:{free_port()}"
+    lfs = {"size": len(model), "sha256": hashlib.sha256(model).hexdigest(), "pointerSize": 134}
+    listed = {"siblings": [{"rfilename": "x.gguf", "size": len(model), "lfs": lfs}]}
+    cache = Cache(tmp_path / "cache")
+    with (
+        run_hub({REPO: Repo({"x.gguf": forged}, info=listed)}) as mirror,
+        run_hub({REPO: Repo({"x.gguf": model})}) as origin,
+    ):
+
+        def vocabulary(hub: str) -> int:
+            ask = asking(secrets, hub, mirror.url, cache=cache)
+            header = resolve_weights(HuggingFace(repo=REPO), "gguf", ask).gguf
+            assert header is not None
+            return header.vocabulary
+
+        assert vocabulary(dead) == 9
+        assert vocabulary(origin.url) != 9
+
+
+def test_checksums_of_small_files_are_remembered_by_content(secrets: Secrets, tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    for config in (b"{}", b"[]"):  # the same commit and path, as only a forger has them
+        repo = Repo({"config.json": config, "model.safetensors": b"w"})
+        with run_hub({REPO: repo}) as hub:
+            ask = asking(secrets, hub.url, cache=cache)
+            found = resolve_weights(HuggingFace(repo=REPO), "safetensors", ask)
+        sums = {file.name: file.sha256 for file in found.files}
+        assert sums["config.json"] == hashlib.sha256(config).hexdigest()
 
 
 def test_a_mirror_that_fails_is_a_note(secrets: Secrets, model: bytes) -> None:

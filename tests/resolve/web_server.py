@@ -46,6 +46,7 @@ def serve(answer: Callable[[Request], Reply], tls: ssl.SSLContext | None = None)
                 self.command, self.path, {name.title(): value for name, value in self.headers.items()}
             )
             server.requests.append(request)
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
             reply = answer(request)
             self.send_response(reply.status)
             for name, value in ({"Content-Length": str(len(reply.body))} | reply.headers).items():
@@ -60,7 +61,7 @@ def serve(answer: Callable[[Request], Reply], tls: ssl.SSLContext | None = None)
                     return
                 server.sent += len(reply.body[start : start + 65536])
 
-        do_GET = do_HEAD = _any
+        do_GET = do_HEAD = do_POST = _any
 
         def log_message(self, *_: object) -> None:
             pass

@@ -13,9 +13,10 @@ import pytest
 from cpudeploy.errors import OperationFailed
 from cpudeploy.secrets import Secrets
 from cpudeploy.transport import Connection, connect
+from cpudeploy.transport.hosts import PUT
 from cpudeploy.transport.http import http_client
 from cpudeploy.transport.local import LocalConnection, ProcessWire
-from cpudeploy.transport.shell import quote
+from cpudeploy.transport.shell import assignments, quote
 from cpudeploy.transport.wire import Deadline, Wire
 from cpudeploy.types.deployment import Host, Ssh
 
@@ -100,6 +101,20 @@ def test_files_are_put(tmp_path: Path) -> None:
     here = connect(HERE, Secrets(tmp_path))
     here.put(str(tmp_path / "a" / "file"), b"\0content", mode="0600", deadline_s=20)
     assert (tmp_path / "a" / "file").read_bytes() == b"\0content"
+
+
+def test_a_file_is_on_the_disk_before_it_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    """What a power cut at the wrong moment would leave, seen by the `sync` that is asked for."""
+    seen, target, programs = tmp_path / "seen", tmp_path / "file", tmp_path / "programs"
+    target.write_text("old")
+    programs.mkdir()
+    spy = programs / "sync"
+    spy.write_text(f'#!/bin/sh\ncat "$1" {quote(str(target))} >{quote(str(seen))}\n')
+    spy.chmod(0o755)
+    args = {"path": str(target), "mode": "0600", "owner": "root", "size": "3"}
+    path = f"{programs}:/usr/bin:/bin"
+    subprocess.run(["sh", "-c", assignments(args) + PUT], input=b"new", env={"PATH": path}, check=True)
+    assert (seen.read_text(), target.read_text()) == ("newold", "new")
 
 
 def test_ports_of_this_machine_are_reached(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 # Assigned before this text: dir, sha, size (bytes), state (cpudeploy's state folder).
 # Standard input: the configuration for curl (address, headers, limits), so that nothing secret is in argv.
 # Standard output, a line each: `have BYTES` every second, `space NEEDED AVAILABLE`, `error TEXT`.
-# Exit: 0 there and verified, 10 no curl, 11 no space, 12 wrong checksum (partial removed), 13 another
-# download holds it, 14 curl failed (`error` tells), 15 curl too old to be trusted with a token,
-# 16 the server can't resume (partial removed), 17 the file is longer than said (partial removed).
-# Needs sh, coreutils and curl.
+# Exit: 0 there and verified, 10 a program is missing (`error` names it), 11 no space, 12 wrong checksum
+# (partial removed), 13 another download holds it, 14 curl failed (`error` tells), 15 curl too old to be
+# trusted with a token, 16 the server can't resume (partial removed), 17 the file is longer than said
+# (partial removed).
+# Needs sh, coreutils, flock (util-linux) and curl.
 
 set -u
 LC_ALL=C
@@ -20,7 +21,8 @@ chmod 0755 "$dir" "$dir/blobs" "$dir/partial"
 
 blob=$dir/blobs/$sha
 part=$dir/partial/$sha
-lock=$dir/partial/.$sha
+lock=$dir/partial/.$sha.lock
+work=$dir/partial/.$sha.work
 length() { stat -c %s "$1" 2>/dev/null || echo 0; }
 identity() { stat -c '%s %Y %i' "$1"; }
 remember() { identity "$blob" >"$blob.meta.$$" && mv "$blob.meta.$$" "$blob.meta"; }
@@ -38,45 +40,45 @@ held() {
 }
 held && { echo "have $size"; exit 0; }
 
-# One download a file: the lock names its process by pid and start time, so a reused pid is not it.
-started() { read -r _stat 2>/dev/null <"/proc/$1/stat" && set -- ${_stat##*) } && echo "${20}"; }
-take() {
-    mkdir "$lock" 2>/dev/null || return 1
-    echo "$$ $(started $$)" >"$lock/owner"
-}
-holder_lives() {
-    # A lock without owner is being taken, or its taker died in between: a moment tells.
-    [ -s "$lock/owner" ] || sleep 1
-    read -r pid born 2>/dev/null <"$lock/owner" || return 1
-    [ -n "$pid" ] && [ "$(started "$pid")" = "$born" ]
-}
+has() { command -v "$1" >/dev/null 2>&1 || { echo "error $1"; exit 10; }; }
+has flock
+
+# One download a file. The kernel keeps the lock for as long as anything of that download lives, curl
+# included, so a lock is never stale and never taken over. The file holds a pid that ends it.
+umask 077
 tries=0
-until take; do
-    if ! holder_lives; then
-        mv "$lock" "$lock.dead.$$" 2>/dev/null && rm -rf "$lock.dead.$$"
+while :; do
+    exec 9>>"$lock"
+    if flock -n 9; then
+        # The holder before us removes the file: then what we locked is no longer what others will open.
+        [ "$lock" -ef /proc/self/fd/9 ] && break
         continue
     fi
     # A holder whose controller is gone ends within seconds, by itself.
     tries=$((tries + 1))
-    [ $tries -gt 15 ] && { echo "error process $pid on this host is downloading it"; exit 13; }
+    [ $tries -gt 15 ] && { echo "error process $(cat "$lock") on this host is downloading it"; exit 13; }
     echo "have $(length "$part")" || exit 1
     sleep 1
 done
+echo $$ >"$lock"
+rm -rf "$work"
+mkdir "$work" || exit 1
+umask 022
 
 worker=
 release() {
     trap '' HUP INT TERM PIPE
-    [ -s "$lock/curl" ] && kill "$(cat "$lock/curl")" 2>/dev/null
+    [ -s "$work/curl" ] && kill "$(cat "$work/curl")" 2>/dev/null
     [ -n "$worker" ] && kill "$worker" 2>/dev/null
     wait 2>/dev/null
-    rm -rf "$lock"
+    rm -rf "$work" "$lock"
 }
 trap release EXIT
 # The connection being gone shows as a broken pipe on the next line we tell.
 trap 'exit 1' HUP INT TERM PIPE
 held && { echo "have $size"; exit 0; }
 
-command -v curl >/dev/null 2>&1 || exit 10
+has curl
 case $config in *[Aa]uthorization*)
     # Before 7.58 curl sent our header on to whatever host it was redirected to.
     version=$(curl --version 2>/dev/null) && version=${version#curl } && version=${version%% *}
@@ -106,13 +108,14 @@ df -Pk "$dir" | {
     if [ "$have" -lt "$size" ]; then
         {
             printf '%s\n' "$config" |
-                sh -c 'echo $$ >"$1/curl"; exec curl --config - --continue-at "$2" 2>"$1/said"' sh "$lock" "$have"
-            echo $? >"$lock/rc"
+                sh -c 'echo $$ | tee "$1/curl" >"$2"; exec curl --config - --continue-at "$3" 2>"$1/said"' \
+                    sh "$work" "$lock" "$have"
+            echo $? >"$work/rc"
         } | tee -a "$part"
     else
-        echo 0 >"$lock/rc"
+        echo 0 >"$work/rc"
     fi
-} | sha256sum >"$lock/sum" &
+} | sha256sum >"$work/sum" &
 worker=$!
 ticks=0
 while kill -0 "$worker" 2>/dev/null; do
@@ -122,7 +125,7 @@ while kill -0 "$worker" 2>/dev/null; do
 done
 wait "$worker"
 worker=
-rc=$(cat "$lock/rc" 2>/dev/null || echo 1)
+rc=$(cat "$work/rc" 2>/dev/null || echo 1)
 have=$(length "$part")
 echo "have $have"
 
@@ -137,10 +140,10 @@ if [ "$have" -gt "$size" ]; then
 fi
 if [ "$have" -lt "$size" ]; then
     [ "$rc" = 0 ] && echo "error the server ended after $have of $size bytes"
-    [ "$rc" = 0 ] || echo "error $(head -c 300 "$lock/said" 2>/dev/null | head -n 1)"
+    [ "$rc" = 0 ] || echo "error $(head -c 300 "$work/said" 2>/dev/null | head -n 1)"
     exit 14
 fi
-if [ "$(cat "$lock/sum")" != "$sha  -" ]; then
+if [ "$(cat "$work/sum")" != "$sha  -" ]; then
     rm -f "$part"
     exit 12
 fi

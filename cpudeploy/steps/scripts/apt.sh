@@ -4,10 +4,11 @@ export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l APT_LISTCHANGES_FRONTEN
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# apt's own lock timeout covers dpkg but, on older releases, not the package lists.
+# apt waits for dpkg's lock without a word and, on older releases, not at all for the package lists: we wait
+# ourselves, at least five minutes, and say who holds it.
 attempt() {
     tries=0
-    until apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >"$log" 2>&1; do
+    until apt-get -q -y -o DPkg::Lock::Timeout=5 -o Acquire::Retries=3 "$@" >"$log" 2>&1; do
         tries=$((tries + 1))
         holder=$(grep -i -m1 'could not get lock' "$log" || true)
         if [ -z "$holder" ] || [ "$tries" -ge 60 ]; then
