@@ -32,7 +32,7 @@ test "$now" = "$was" || exit 4
 _WRITE = (
     _BEGIN
     + """\
-test -d "${file%/*}" || (umask 022; mkdir -p -- "${file%/*}")
+test -d "${file%/*}" || (umask "$closed"; mkdir -p -- "${file%/*}")
 new="$file.cpudeploy.$$"
 trap 'rm -f -- "$new"' EXIT
 trap 'exit 1' TERM INT HUP
@@ -82,7 +82,8 @@ def _replaced(
     if new is None:
         done = connection.run(_REMOVE, args=args, deadline_s=deadline_s)
     else:
-        args |= {"mode": mode, "size": str(len(new))}
+        # Nobody else looks into the folder of a file that only root may read.
+        args |= {"mode": mode, "size": str(len(new)), "closed": "077" if mode.endswith("00") else "022"}
         done = connection.run(_WRITE, args=args, stdin=new, deadline_s=deadline_s)
     if done.rc not in (0, _CHANGED):
         raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}")

@@ -157,7 +157,7 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
     wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
     named = {container_name(context.deployment.name, model, 0): each for model, each in wanted.items()}
     refuse_taken_ports(context, named)
-    changes += removal_changes(context, frozenset(named))
+    changes += removal_changes(context, frozenset(named), origin)
     changes += _rollout(context, placements, wanted, named, playbooks, origin)
     warnings = (*flags, *_warnings(context, allocations))
     return _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)

@@ -4,16 +4,22 @@ says why, and states before and after; the operations are `replace`'s.
 
 from __future__ import annotations
 
+import msgspec
+
 from ..types.base import digest
+from ..types.facts import Container, Disk
 from ..types.names import container_name
 from ..types.operation import Operation
 from ..types.plan import Change, FieldDiff, Fingerprint
-from ..types.release import Diagnosis, Instance
+from ..types.release import Diagnosis, Instance, read_release
 from ..types.resolved import ResolvedImage
 from .compare import differences, drift, lost_networks, unlike
-from .context import HostContext, pointer
+from .context import ENGINE_ROOT, MIB, HostContext, pointer
 from .found import Found, find, is_ours
 from .replace import SERVING_POLICY, Rollout, forgetting, proving, recording, replacing, stopping, undoing
+
+_CONTAINER_BYTES = 64 * MIB
+"""Disk of a new container: its layer, its configuration, its first logs."""
 
 _LOAD_BYTES_PER_S = 200_000_000
 """How fast a model is read, for the estimate of a gap in service."""
@@ -62,7 +68,7 @@ def container_changes(
             why=_why(found, diff),
             summary=_summary(wanted) + ("" if is_new else " · stop first"),
             diff=diff,
-            before=_before(found),
+            before=msgspec.structs.replace(_before(found), at_least=_room(context)),
             after=_after(found, rollout.release),
             operations=replacing(context, found, wanted, image, rollout, diagnose),
             revert=undoing(
@@ -77,13 +83,20 @@ def container_changes(
     )
 
 
-def removal_changes(context: HostContext, wanted_names: frozenset[str]) -> tuple[Change, ...]:
-    """Remove our containers that the manifest no longer names, with what was kept of them."""
+def removal_changes(context: HostContext, wanted_names: frozenset[str], origin: str) -> tuple[Change, ...]:
+    """Remove our containers that the manifest no longer names, with what was kept of them. One that was
+    applied from another place than `origin` is said to be: two manifests may have taken the same name."""
     return tuple(
-        removal(context, name, "not in the manifest any more")
+        removal(context, name, f"not in the manifest any more{_elsewhere(context, container, origin)}")
         for name, container in sorted(context.facts.containers.items())
         if is_ours(context, container) and name.removesuffix("_old") not in wanted_names
     )
+
+
+def _elsewhere(context: HostContext, container: Container, origin: str) -> str:
+    releases = context.facts.releases.get(context.deployment.name, {})
+    release = read_release(releases.get(container.mark.release)) if container.mark else None
+    return f"; it was applied from {release.origin}" if release and release.origin != origin else ""
 
 
 def removal(context: HostContext, name: str, why: str) -> Change:
@@ -184,6 +197,13 @@ def _before(found: Found) -> Fingerprint:
             # Not the status: one that restarts endlessly is now restarting, now running.
             equals[pointer("containers", name, "running")] = container.running
     return Fingerprint(equals=equals)
+
+
+def _room(context: HostContext) -> dict[str, int]:
+    """What an engine needs to create a container at all: with a full disk the old one would be stopped in vain."""
+    root = context.facts.engine.root or ENGINE_ROOT
+    known = isinstance(context.facts.disks.get(root), Disk)
+    return {pointer("disks", root, "free"): _CONTAINER_BYTES} if known else {}
 
 
 def _after(found: Found, release: str) -> Fingerprint:

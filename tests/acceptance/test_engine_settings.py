@@ -36,6 +36,7 @@ def site(
     lab.add(HostSpec(HOST, request.param))
     try:
         site = make_site(lab, tmp_path_factory.mktemp("settings"), HOST)
+        site.manifest["models"]["tiny"]["cpus"] = "0-0"
         host = site.on(HOST)
         assert not host.exists("curl")
         host.check_output("mkdir -p /etc/docker /srv && ln -s /srv/daemon.json %s", FILE)
@@ -114,7 +115,7 @@ def test_a_stopped_engine_is_started_first(site: Site):
 
 def test_the_last_deployment_to_leave_puts_everything_back(site: Site, tmp_path: Path):
     other = make_site(site.lab, tmp_path, HOST, name="other")
-    other.manifest["models"]["tiny"] |= {"port": 8101, "cpus": "shared"}
+    other.manifest["models"]["tiny"] |= {"port": 8101, "cpus": "1-1"}
     other.run("apply")
     assert other.settled()
     host, plain = site.on(HOST), site.lab.registry.plain

@@ -167,6 +167,7 @@ def test_claims_come_and_go_and_what_was_before_is_kept(here: LocalConnection, f
     keep_claims(here, Claim(id="c", deadline_s=30, keys=claims("other", before=True)), str(file))
     assert record(file).keys == claims("other", "rag")
     assert oct(file.stat().st_mode) == "0o100600"
+    assert oct(file.parent.stat().st_mode) == "0o40700"
     for deployment in ("rag", "rag"):
         keep_claims(here, Disclaim(id="d", deadline_s=30, deployment=deployment, keys=("a:5000",)), str(file))
     assert record(file).keys == claims("other")
