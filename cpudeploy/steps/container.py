@@ -200,7 +200,7 @@ def _before(found: Found) -> Fingerprint:
 
 
 def _room(context: HostContext) -> dict[str, int]:
-    """What an engine needs to create a container at all: with a full disk the old one would be stopped in vain."""
+    """What an engine needs to create a container: on a full disk the old one would be stopped in vain."""
     root = context.facts.engine.root or ENGINE_ROOT
     known = isinstance(context.facts.disks.get(root), Disk)
     return {pointer("disks", root, "free"): _CONTAINER_BYTES} if known else {}

@@ -193,14 +193,8 @@ def test_destroy_takes_away_what_is_ours_and_nothing_else(site: Site, tmp_path: 
     site.run("destroy", "--yes")
     assert host.check_output("docker ps -a --format '{{.Names}}'") == "theirs"
     assert "rag_" not in host.check_output("docker network ls --format '{{.Name}}'")
-<<<<<<< HEAD
-    assert not host.file("/var/lib/cpudeploy/rag").exists
-    assert not host.file("/var/lib/cpudeploy").exists
-    assert not host.file(f"/etc/docker/certs.d/{site.lab.registry.tls}").exists
-=======
     assert not host.file("/var/lib/cpudeploy").exists
     assert not host.file("/etc/docker/daemon.json").exists
     assert not host.file("/etc/docker/certs.d").exists
->>>>>>> fix-daemon
     assert host.service("docker").is_running
     assert "no changes" in site.run("destroy", "--yes")
