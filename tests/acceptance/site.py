@@ -17,6 +17,7 @@ import yaml
 
 from tests.lab import llama
 from tests.lab.demo import write_ssh_config
+from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
 
 TINY = "cpudeploy/tiny-random-llama-GGUF"
@@ -83,6 +84,14 @@ class Site:
         """The models that a server on the host's loopback lists, or curl's HTTP status."""
         header = f"-H 'Authorization: Bearer {key}'" if key else ""
         return self.on(host).check_output(f"curl -s -m 10 {header} http://127.0.0.1:{port}/v1/models")
+
+
+def bare_hosts(lab: Lab, *specs: HostSpec) -> None:
+    """Hosts that nothing was ever done to, also where an earlier run left some of their names."""
+    for spec in specs:
+        if spec.name in lab.hosts:
+            lab.remove(spec.name)
+    lab.add(*specs)
 
 
 def make_site(lab: Lab, folder: Path, *hosts: str, name: str = "rag") -> Site:

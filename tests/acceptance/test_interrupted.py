@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.site import Site, make_site
+from tests.acceptance.site import Site, bare_hosts, make_site
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
 
@@ -21,7 +21,7 @@ HOST = "cut12"
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One host that serves the tiny model."""
-    lab.add(HostSpec(HOST, "bookworm"))
+    bare_hosts(lab, HostSpec(HOST, "bookworm"))
     site = make_site(lab, tmp_path_factory.mktemp("site"), HOST)
     site.run("apply")
     yield site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.site import Site, make_site
+from tests.acceptance.site import Site, bare_hosts, make_site
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
 
@@ -21,7 +21,7 @@ CONTAINER = "rag_tiny_0"
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two bare hosts, Debian 12 and 13, the second with a sudo password."""
-    lab.add(HostSpec(HOSTS[0], "bookworm"), HostSpec(HOSTS[1], "trixie", sudo="password"))
+    bare_hosts(lab, HostSpec(HOSTS[0], "bookworm"), HostSpec(HOSTS[1], "trixie", sudo="password"))
     site = make_site(lab, tmp_path_factory.mktemp("site"), *HOSTS)
     site.bare_plan = site.run("plan", "--detailed-exitcode", code=2)  # type: ignore[attr-defined]
     site.applied = site.run("apply")  # type: ignore[attr-defined]
