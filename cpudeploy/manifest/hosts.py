@@ -61,7 +61,7 @@ def _build_host(host: DeclaredHost, base: Path, problems: Problems) -> Host:
                 problems.add(
                     own.place(key), f"`{key}` means nothing with `connection: local`", "remove one of them"
                 )
-    config = ssh.text("config")
+    config = ssh.path("config", base, problems)
     password = settings.inner("sudo").secret("password")
     data = given(
         name=host.name,
@@ -70,7 +70,7 @@ def _build_host(host: DeclaredHost, base: Path, problems: Problems) -> Host:
             address=own.text("address") or host.name,
             port=own.number("port") or ssh.number("port"),
             user=own.text("user") or ssh.text("user"),
-            config=None if config is None else str(base / Path(config).expanduser()),
+            config=None if config is None else str(config),
             host_keys="accept-new" if ssh.text("host_keys") == "accept-new" else "strict",
         ),
         sudo=Sudo(use="none" if sudo is not None and sudo.value == "none" else "auto", password=password),

@@ -51,12 +51,12 @@ def build_registries(root: Node, base: Path, problems: Problems) -> tuple[Regist
 
 
 def _certificates(registry: Settings, base: Path, problems: Problems) -> str | None:
-    name = registry.text("ca")
-    if name is None:
+    name, path = registry.text("ca"), registry.path("ca", base, problems)
+    if path is None:
         return None
     where = registry.place("ca")
     try:
-        text = read_text(base / Path(name).expanduser())
+        text = read_text(path)
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         problems.add(

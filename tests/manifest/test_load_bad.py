@@ -208,6 +208,13 @@ ONE_FAULT = [
         "`no.pem` can't be read: no such file",
     ),
     ("name: rag", "name: rag\nregistries: {'https://h': {}}", "3:14", "a registry host or host/project"),
+    (
+        "name: rag",
+        "name: rag\nregistries: {h.corp: {ca: ~nouser/x.pem}}",
+        "3:27",
+        "no home folder `~nouser` without `~`",
+    ),
+    ("address: 10.0.0.1", "ssh: {config: ~nouser/x}", "4:21", "no home folder `~nouser` without `~`"),
     # reserved for later
     ("name: rag", "name: rag\ngroups: {}", "3:1", "`groups` can't be used yet"),
     ("name: rag", "name: rag\ninclude: [a]", "3:1", "`include` can't be used yet"),
