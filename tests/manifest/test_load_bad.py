@@ -80,6 +80,28 @@ ONE_FAULT = [
     ("address: 10.0.0.1", "address: -oProxyCommand=x", "4:16", "a host name or IP address"),
     ("address: 10.0.0.1", "user: -x", "4:13", "a login name"),
     ("address: 10.0.0.1", "dirs: {weights: /data/../etc}", "4:23", "absolute path without `..`"),
+    *(
+        ("name: rag", f"name: {name}", "2:7", f"can't be called `{name}` choose another")
+        for name in ("weights", "lease", "guard", "host")
+    ),
+    *(
+        ("address: 10.0.0.1", f"dirs: {{weights: {folder}}}", "4:23", words)
+        for folder, words in (
+            ("/data//models", "shorter name write `/data/models`"),
+            ("/data/./models", "shorter name write `/data/models`"),
+            ("/data/models/", "shorter name write `/data/models`"),
+            ("/", "absolute path"),
+            ("/var/lib/cpudeploy", "where state is kept write /var/lib/cpudeploy/weights"),
+            ("/var/lib/cpudeploy/rag", "where state is kept"),
+            ("/proc/1", "is for `/proc`, not models"),
+            ("/etc", "is for `/etc`, not models"),
+            ("/var/lib/docker/volumes", "is for `/var/lib/docker`, not models"),
+        )
+    ),
+    *(
+        ("port: 8100", f"port: 8100\n    served_name: {name}", "12:18", "without commas, control characters")
+        for name in ('"a,b"', '"a\\tb"', '"a\\nb"', '" a"', '"a "', '","')
+    ),
     # references
     ("backend: llama", "backend: lama", "10:14", "there is no backend `lama` did you mean `llama`"),
     ("on: [a]", "on: [b1]", "12:10", "there is no host `b1` known: `a`"),
