@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from .conftest import GOOD, Failer, changed
+from .conftest import CERTIFICATE, GOOD, Failer, Loader, changed
 
 # (what is changed in the good manifest, by what, line:column, words that must be said)
 ONE_FAULT = [
@@ -359,6 +361,31 @@ def test_a_certificate_file_must_hold_a_certificate_and_no_key(problems_of: Fail
     assert "private key" in problems_of(text)[0].what
     pem.write_bytes(b"\xff\xfe")
     assert "not UTF-8" in problems_of(text)[0].what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n",
+        CERTIFICATE[: len(CERTIFICATE) // 2],
+        CERTIFICATE + CERTIFICATE[:200],
+        CERTIFICATE.replace("M", "é", 1),
+    ],
+    ids=["begun", "no certificate", "cut off", "the second cut off", "not base64"],
+)
+def test_a_certificate_that_is_not_whole_is_refused(problems_of: Failer, tmp_path: Path, text: str) -> None:
+    (tmp_path / "ca.pem").write_text(text)
+    (problem,) = problems_of(changed("name: rag", "name: rag\nregistries: {h.corp: {ca: ca.pem}}"))
+    assert problem.where == "inventory.yaml:3:27"
+    assert "`ca.pem` holds a certificate that is cut off or damaged" in problem.what
+
+
+def test_notes_beside_certificates_and_several_of_them_are_fine(load_text: Loader, tmp_path: Path) -> None:
+    text = f"Zertifizierungsstelle für Prüfungen\n{CERTIFICATE}\n# the same\n{CERTIFICATE}"
+    (tmp_path / "ca.pem").write_text(text.replace("\n", "\r\n"), newline="")
+    manifest = load_text(changed("name: rag", "name: rag\nregistries: {h.corp: {ca: ca.pem}}"))
+    assert manifest.deployment.registries[0].ca
 
 
 def test_the_good_manifest_is_good(load_text: object) -> None:
