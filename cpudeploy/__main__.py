@@ -10,8 +10,10 @@ def main() -> None:
     """Entry point of `cpudeploy`. Exits with the codes of `errors`."""
     from .cli.output import close_output, open_output
 
-    open_output()
+    output = open_output()
     code = _run()
+    if output.fault:
+        _say(output.fault)
     close_output()
     sys.exit(code)
 
@@ -20,7 +22,7 @@ def _run() -> int:
     import click
 
     from .cli.main import cli
-    from .cli.output import ReaderGone
+    from .cli.output import OutputFailed, ReaderGone
     from .errors import ERROR, INTERRUPTED, OK, USAGE, CpudeployError
 
     try:
@@ -44,6 +46,8 @@ def _run() -> int:
     except ReaderGone:
         # Its business, not an error of ours. What changes hosts does not come here: it goes on unread.
         return OK
+    except OutputFailed:
+        return ERROR  # said at the end, once, also where it ended nothing
     except Exception as error:
         if os.environ.get("CPUDEPLOY_DEBUG"):
             raise

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import HostError
+from ..errors import HostError, UsageError
 from .options import inventory_option, limit_option, playbooks_option, sudo_option
 from .running import Running
 from .site import Site
@@ -41,6 +41,7 @@ def command(
     from .site import site
     from .terminal import stdout
 
+    _check_text(prompt)
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass, model=model) as found:
         asked = instances_of(found, model)
         several = len(asked.instances) > 1
@@ -60,6 +61,14 @@ def command(
                     console.write("")
 
         return ask_each(asked, ask)
+
+
+def _check_text(prompt: str) -> None:
+    """Raises UsageError for bytes that are no text: no model can be sent them."""
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the prompt must be UTF-8 text", do="give it in UTF-8") from None
 
 
 def answer(site: Site, instance: Running, prompt: str, max_tokens: int) -> Iterator[str]:

@@ -20,7 +20,9 @@ def decide(site: Site, inventory: Path) -> Plan:
     manifest = site.manifest
     # What nobody can be given need not be looked up: a plan of unreachable hosts asks no registry.
     told = narrowed(site.deployment, site.facts)
-    resolved = resolve(told, site.facts, manifest.playbooks, site.secrets, cache=cache_folder() / "resolve")
+    folder = cache_folder()
+    cache = None if folder is None else folder / "resolve"
+    resolved = resolve(told, site.facts, manifest.playbooks, site.secrets, cache=cache)
     return make_plan(
         site.deployment,
         manifest.playbooks,
@@ -32,10 +34,13 @@ def decide(site: Site, inventory: Path) -> Plan:
     )
 
 
-def cache_folder() -> Path:
-    """Where immutable look-ups are kept between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "cpudeploy"
+def cache_folder() -> Path | None:
+    """Where immutable look-ups are kept between runs; None for a user without a home."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "cpudeploy"
+    except RuntimeError:
+        return None
 
 
 def origin_of(inventory: Path) -> str:
@@ -45,7 +50,15 @@ def origin_of(inventory: Path) -> str:
     inside = _git(folder, "rev-parse", "--show-prefix")
     if remote and inside is not None:
         return f"{_without_login(remote)} {inside}{inventory.name}"
-    return f"{getpass.getuser()}@{socket.gethostname()}:{inventory.resolve()}"
+    return f"{_user()}@{socket.gethostname()}:{inventory.resolve()}"
+
+
+def _user() -> str:
+    """Who runs this, by name; a user without one (a container's arbitrary uid) as `uid-1234`."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -22,3 +22,8 @@ def tell(troubles: Mapping[str, CpudeployError]) -> None:
     for host, error in troubles.items():
         word = "unreachable" if isinstance(error, ConnectError) else "error"
         console.try_write(f"{host}: {word}: {error.sentence}")
+
+
+def note(host: str, text: str) -> None:
+    """A line on stderr about a host with which nothing is wrong."""
+    stderr().try_write(f"{host}: note: {text}")

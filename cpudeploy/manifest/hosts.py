@@ -9,6 +9,7 @@ from ..types.base import from_data
 from ..types.deployment import Host, Reserve, Ssh, Sudo
 from .document import Node
 from .merge import HOST_KEYS, MODEL_KEYS, merge, only
+from .places import weights_fault
 from .problems import Problems, show
 from .settings import Settings, given
 
@@ -61,7 +62,7 @@ def _build_host(host: DeclaredHost, base: Path, problems: Problems) -> Host:
                 problems.add(
                     own.place(key), f"`{key}` means nothing with `connection: local`", "remove one of them"
                 )
-    config = ssh.text("config")
+    config = ssh.path("config", base, problems)
     password = settings.inner("sudo").secret("password")
     data = given(
         name=host.name,
@@ -70,18 +71,26 @@ def _build_host(host: DeclaredHost, base: Path, problems: Problems) -> Host:
             address=own.text("address") or host.name,
             port=own.number("port") or ssh.number("port"),
             user=own.text("user") or ssh.text("user"),
-            config=None if config is None else str(base / Path(config).expanduser()),
+            config=None if config is None else str(config),
             host_keys="accept-new" if ssh.text("host_keys") == "accept-new" else "strict",
         ),
         sudo=Sudo(use="none" if sudo is not None and sudo.value == "none" else "auto", password=password),
         engine=settings.inner("engine").text("use"),
-        weights_dir=settings.inner("dirs").text("weights"),
+        weights_dir=_weights_dir(settings.inner("dirs"), problems),
         reserve=Reserve(cpus=reserve.number("cpus"), memory=reserve.size("memory", problems)),
         labels=settings.text_map("labels"),
         playbooks=settings.texts("playbooks"),
         retired=own.flag("retired"),
     )
     return from_data(data, Host)
+
+
+def _weights_dir(dirs: Settings, problems: Problems) -> str | None:
+    path = dirs.text("weights")
+    fault = None if path is None else weights_fault(path)
+    if fault is not None:
+        problems.add(dirs.place("weights"), *fault)
+    return path
 
 
 def _check_twins(hosts: dict[str, Host], declared: dict[str, DeclaredHost], problems: Problems) -> None:

@@ -14,6 +14,7 @@ from ..types.playbook import Playbook
 from .document import Node, NodePath, read_document
 from .hosts import build_hosts, declared_hosts
 from .models import House, build_placements
+from .places import deployment_fault
 from .playbooks import find_playbook, playbook_names, read_playbook
 from .problems import Problems, nearest, show
 from .settings import Settings
@@ -40,6 +41,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     if root.entries is None:
         problems.raise_if_any()
     base = Path(path).absolute().parent
+    name = _deployment_name(Settings(root), problems)
     declared = declared_hosts(root)
     hosts = build_hosts(declared, base, problems)
     backends = build_backends(root, problems)
@@ -54,7 +56,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         playbooks=shelf.playbooks,
     )
     deployment = Deployment(
-        name=Settings(root).text("name") or "",
+        name=name,
         base=str(base),
         hosts=hosts,
         mirrors=build_mirrors(root, problems),
@@ -64,6 +66,14 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     )
     problems.raise_if_any()
     return Manifest(deployment=deployment, positions=positions(root), playbooks=shelf.playbooks)
+
+
+def _deployment_name(settings: Settings, problems: Problems) -> str:
+    name = settings.text("name") or ""
+    fault = deployment_fault(name)
+    if fault is not None:
+        problems.add(settings.place("name"), *fault)
+    return name
 
 
 def positions(root: Node) -> Positions:

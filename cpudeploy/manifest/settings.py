@@ -5,9 +5,11 @@ What is missing and what is broken (already reported) both read as None; `missin
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..types.base import SecretRef
 from .document import Node
-from .problems import Problems
+from .problems import Problems, show
 from .sizes import parse_size
 
 
@@ -62,6 +64,20 @@ class Settings:
             return parse_size(node.value)
         except ValueError as error:
             problems.add(node.place, f"`{key}` is {error}", "write a size such as 8GiB")
+            return None
+
+    def path(self, key: str, base: Path, problems: Problems) -> Path | None:
+        """A path on this machine, from `base`. In an unknown home (`~nobody/x`): reported."""
+        text = self.text(key)
+        if text is None:
+            return None
+        try:
+            return base / Path(text).expanduser()
+        except RuntimeError:
+            home = show(text.partition("/")[0])
+            problems.add(
+                self.place(key), f"this machine knows no home folder {home}", "write the path without `~`"
+            )
             return None
 
     def texts(self, key: str) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from pathlib import Path
 
 from ..types.deployment import Backend, ImageMirror, Mirrors, Registry
@@ -9,6 +11,9 @@ from .document import Node, read_text
 from .images import reference_fault
 from .problems import Problems, show
 from .settings import Settings
+
+_BEGIN = "-----BEGIN CERTIFICATE-----"
+_END = "-----END CERTIFICATE-----"
 
 
 def build_mirrors(root: Node, problems: Problems) -> Mirrors:
@@ -51,12 +56,12 @@ def build_registries(root: Node, base: Path, problems: Problems) -> tuple[Regist
 
 
 def _certificates(registry: Settings, base: Path, problems: Problems) -> str | None:
-    name = registry.text("ca")
-    if name is None:
+    name, path = registry.text("ca"), registry.path("ca", base, problems)
+    if path is None:
         return None
     where = registry.place("ca")
     try:
-        text = read_text(base / Path(name).expanduser())
+        text = read_text(path)
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         problems.add(
@@ -70,11 +75,27 @@ def _certificates(registry: Settings, base: Path, problems: Problems) -> str | N
         return None
     if "PRIVATE KEY-----" in text:
         problems.add(where, f"{show(name)} holds a private key", "give a file with only the certificate")
-    elif "-----BEGIN CERTIFICATE-----" not in text:
+    elif _BEGIN not in text:
+        problems.add(where, f"{show(name)} holds no PEM certificate", f"it begins with {_BEGIN}")
+    elif not _whole(text):
         problems.add(
-            where, f"{show(name)} holds no PEM certificate", "it begins with -----BEGIN CERTIFICATE-----"
+            where,
+            f"{show(name)} holds a certificate that is cut off or damaged",
+            f"copy it again, whole, from {_BEGIN} to {_END}",
         )
     return text
+
+
+def _whole(text: str) -> bool:
+    """Every certificate begun in `text` can be read. What stands between them is anybody's notes."""
+    blocks = re.findall(rf"{_BEGIN}[A-Za-z0-9+/=\s]*{_END}", text, re.ASCII)
+    if len(blocks) != text.count(_BEGIN):
+        return False
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata="\n".join(blocks))
+    except ssl.SSLError:
+        return False
+    return True
 
 
 def build_backends(root: Node, problems: Problems) -> dict[str, Backend]:

@@ -25,6 +25,7 @@ from .wire import Deadline, Wire, WireStream
 
 MOST_CHANNELS = 8
 """sshd allows ten sessions a connection; a person may be logged in through the same one."""
+_SESSION = "another session on this connection"
 START_S = 30.0
 """Seconds for a shell with root to be ready, where the caller gives no deadline of its own."""
 
@@ -153,7 +154,7 @@ class SshConnection(Scripts):
         self._channels = threading.BoundedSemaphore(MOST_CHANNELS)
 
     def _start(self, command: str, deadline: Deadline) -> Wire:
-        channel = self._channel("a session", deadline.left(), "session")
+        channel = self._channel(_SESSION, deadline.left(), "session")
         wire = ChannelWire(channel, self._channels.release)
         try:
             channel.settimeout(deadline.left())
@@ -187,17 +188,23 @@ class SshConnection(Scripts):
             self._channels.release()
             raise self._refused(what, error) from None
         except (OSError, EOFError, paramiko.SSHException) as error:
+            # For itself and its own ports sshd answers at once: without an answer, the host hangs or is gone.
             self._channels.release()
-            kind = OperationFailed if transport.is_active() else ConnectionLost
-            raise kind(f"no channel for {what}: {_reason(error)}", where=self.host.name) from None
+            raise ConnectionLost(f"no channel for {what}: {_reason(error)}", where=self.host.name) from None
         return channel
 
     def _refused(self, what: str, error: paramiko.ChannelException) -> ConnectError | OperationFailed:
+        if what == _SESSION:
+            return ConnectError(
+                f"sshd does not allow {what}: {error.text}",
+                where=self.host.name,
+                do=f"raise MaxSessions in sshd_config to its default, 10 (up to {MOST_CHANNELS} are used)",
+            )
         if error.code == 1:
             return ConnectError(
                 f"sshd does not allow {what}",
                 where=self.host.name,
-                do="allow it in sshd_config (AllowTcpForwarding, PermitOpen, MaxSessions)",
+                do="allow it in sshd_config (AllowTcpForwarding, PermitOpen)",
             )
         return OperationFailed(f"the host can't reach {what}: {error.text}", where=self.host.name)
 

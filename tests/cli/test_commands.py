@@ -36,6 +36,21 @@ def cpudeploy(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.Compl
     return done
 
 
+def in_shell(words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command line with redirections."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec '{sys.executable}' -m cpudeploy {words}"],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
 def test_version_loads_nothing_heavy():
     code = (
         "import sys\n"
@@ -95,6 +110,41 @@ def test_a_missing_manifest_is_one_clear_error(tmp_path: Path):
     done = cpudeploy("plan", "nowhere.yaml", cwd=tmp_path)
     assert done.returncode == 1
     assert "nowhere.yaml" in done.stderr
+
+
+@pytest.mark.parametrize(("command", "code"), [(["validate"], 1), (["plan", "--help"], 1), (["apply"], 4)])
+def test_output_that_cannot_be_written_is_one_line_and_ends_no_apply(
+    tmp_path: Path, command: list[str], code: int
+):
+    (tmp_path / "inventory.yaml").write_text(GOOD.replace("192.0.2.1", "127.0.0.1, port: 1"))
+    done = in_shell(f"{' '.join(command)} >/dev/full", tmp_path)
+    assert (done.returncode, done.stderr) == (code, "cannot write the output: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["plan >&-", "apply >&-", "plan <&- >&- 2>&-", "destroy <&-"])
+def test_streams_that_are_closed_do_not_matter(tmp_path: Path, command: str):
+    (tmp_path / "inventory.yaml").write_text(GOOD.replace("192.0.2.1", "127.0.0.1, port: 1"))
+    assert in_shell(command, tmp_path).returncode == 4
+
+
+def test_a_closed_stdin_is_nobody_who_could_be_asked():
+    code = (
+        "import sys\nfrom cpudeploy.cli.output import open_output\nopen_output()\nprint(sys.stdin.isatty())"
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec '{sys.executable}' -c '{code}' <&-"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"False\n"
+
+
+def test_a_prompt_that_is_no_text_is_told(tmp_path: Path):
+    (tmp_path / "inventory.yaml").write_text(GOOD)
+    done = cpudeploy("chat", "m", "a\udcff", cwd=tmp_path)
+    assert done.returncode == 64
+    assert "the prompt must be UTF-8 text" in done.stderr
 
 
 def test_destroy_does_not_ask_where_nobody_can_answer(tmp_path: Path):

@@ -60,6 +60,20 @@ health:
   tasks: {embed: []}
 """
 
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBdTCCARugAwIBAgIUUVI6B56XOKFdd6OGbdFXYUmDxk4wCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEY29ycDAgFw0yNjExMzAxMjM4NDhaGA8yMTI2MTEwNjEyMzg0
+OFowDzENMAsGA1UEAwwEY29ycDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABNT2
+e2ViNQIn9YqsHg1/gYb+KTD0rXDRQEyiACaZiAmVvozejWcPYno5IRveBY0PObJ2
+QE7z8tj+XG3aVYBRv3+jUzBRMB0GA1UdDgQWBBRxfIOuV43oygel7xkgBW6L/euo
+WjAfBgNVHSMEGDAWgBRxfIOuV43oygel7xkgBW6L/euoWjAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0gAMEUCIQCT141fsgU4OXxur5QI2E1pbFEqnJGe0Eqm
+4J/gjjt6NQIgTyyOjLeB/h/TSnxUYZ56Ha7EZjn5ZQ3NwKJtz/4s5MM=
+-----END CERTIFICATE-----
+"""
+"""Of an authority of nobody, good for a hundred years."""
+
 Loader = Callable[[str], Manifest]
 Failer = Callable[[str], list[Problem]]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from .conftest import GOOD, Failer, changed
+from .conftest import CERTIFICATE, GOOD, Failer, Loader, changed
 
 # (what is changed in the good manifest, by what, line:column, words that must be said)
 ONE_FAULT = [
@@ -80,6 +82,28 @@ ONE_FAULT = [
     ("address: 10.0.0.1", "address: -oProxyCommand=x", "4:16", "a host name or IP address"),
     ("address: 10.0.0.1", "user: -x", "4:13", "a login name"),
     ("address: 10.0.0.1", "dirs: {weights: /data/../etc}", "4:23", "absolute path without `..`"),
+    *(
+        ("name: rag", f"name: {name}", "2:7", f"can't be called `{name}` choose another")
+        for name in ("weights", "lease", "guard", "host")
+    ),
+    *(
+        ("address: 10.0.0.1", f"dirs: {{weights: {folder}}}", "4:23", words)
+        for folder, words in (
+            ("/data//models", "shorter name write `/data/models`"),
+            ("/data/./models", "shorter name write `/data/models`"),
+            ("/data/models/", "shorter name write `/data/models`"),
+            ("/", "absolute path"),
+            ("/var/lib/cpudeploy", "where state is kept write /var/lib/cpudeploy/weights"),
+            ("/var/lib/cpudeploy/rag", "where state is kept"),
+            ("/proc/1", "is for `/proc`, not models"),
+            ("/etc", "is for `/etc`, not models"),
+            ("/var/lib/docker/volumes", "is for `/var/lib/docker`, not models"),
+        )
+    ),
+    *(
+        ("port: 8100", f"port: 8100\n    served_name: {name}", "12:18", "without commas, control characters")
+        for name in ('"a,b"', '"a\\tb"', '"a\\nb"', '" a"', '"a "', '","')
+    ),
     # references
     ("backend: llama", "backend: lama", "10:14", "there is no backend `lama` did you mean `llama`"),
     ("on: [a]", "on: [b1]", "12:10", "there is no host `b1` known: `a`"),
@@ -208,6 +232,13 @@ ONE_FAULT = [
         "`no.pem` can't be read: no such file",
     ),
     ("name: rag", "name: rag\nregistries: {'https://h': {}}", "3:14", "a registry host or host/project"),
+    (
+        "name: rag",
+        "name: rag\nregistries: {h.corp: {ca: ~nouser/x.pem}}",
+        "3:27",
+        "no home folder `~nouser` without `~`",
+    ),
+    ("address: 10.0.0.1", "ssh: {config: ~nouser/x}", "4:21", "no home folder `~nouser` without `~`"),
     # reserved for later
     ("name: rag", "name: rag\ngroups: {}", "3:1", "`groups` can't be used yet"),
     ("name: rag", "name: rag\ninclude: [a]", "3:1", "`include` can't be used yet"),
@@ -330,6 +361,31 @@ def test_a_certificate_file_must_hold_a_certificate_and_no_key(problems_of: Fail
     assert "private key" in problems_of(text)[0].what
     pem.write_bytes(b"\xff\xfe")
     assert "not UTF-8" in problems_of(text)[0].what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n",
+        CERTIFICATE[: len(CERTIFICATE) // 2],
+        CERTIFICATE + CERTIFICATE[:200],
+        CERTIFICATE.replace("M", "é", 1),
+    ],
+    ids=["begun", "no certificate", "cut off", "the second cut off", "not base64"],
+)
+def test_a_certificate_that_is_not_whole_is_refused(problems_of: Failer, tmp_path: Path, text: str) -> None:
+    (tmp_path / "ca.pem").write_text(text)
+    (problem,) = problems_of(changed("name: rag", "name: rag\nregistries: {h.corp: {ca: ca.pem}}"))
+    assert problem.where == "inventory.yaml:3:27"
+    assert "`ca.pem` holds a certificate that is cut off or damaged" in problem.what
+
+
+def test_notes_beside_certificates_and_several_of_them_are_fine(load_text: Loader, tmp_path: Path) -> None:
+    text = f"Zertifizierungsstelle für Prüfungen\n{CERTIFICATE}\n# the same\n{CERTIFICATE}"
+    (tmp_path / "ca.pem").write_text(text.replace("\n", "\r\n"), newline="")
+    manifest = load_text(changed("name: rag", "name: rag\nregistries: {h.corp: {ca: ca.pem}}"))
+    assert manifest.deployment.registries[0].ca
 
 
 def test_the_good_manifest_is_good(load_text: object) -> None:

@@ -10,7 +10,7 @@ from cpudeploy.manifest import load
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import HostPath, HuggingFace, Placement, Reserve, Url
 
-from .conftest import GOOD, Loader, changed
+from .conftest import CERTIFICATE, GOOD, Loader, changed
 
 FULL = """\
 version: 1
@@ -74,7 +74,7 @@ models:
 
 @pytest.fixture
 def full(tmp_path: Path, playbooks: Path) -> Path:
-    (tmp_path / "corp.pem").write_text("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
+    (tmp_path / "corp.pem").write_text(CERTIFICATE)
     path = tmp_path / "inventory.yaml"
     path.write_text(FULL)
     return path

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from cpudeploy.errors import ConnectError, OperationFailed
+from cpudeploy.errors import ConnectError, ConnectionLost, OperationFailed
 from cpudeploy.transport import Connection
+from cpudeploy.types.deployment import Host
 
 from .conftest import Sshd, free_port, public, start_sshd
 
@@ -29,6 +32,21 @@ def echo_port() -> Iterator[int]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
+
+
+@contextmanager
+def other_sshd(sshd: Sshd, folder: Path, extra: str) -> Iterator[Host]:
+    """A host whose sshd has a line more in its configuration."""
+    process, port = start_sshd(sshd.folder, host_key=sshd.folder / "host_key", extra=extra)
+    kind, blob = public(sshd.folder / "host_key").split()[:2]
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {kind} {blob}\n")
+    config = folder / "config"
+    config.write_text(f"Host *\n UserKnownHostsFile {folder}/known\n IdentityFile {sshd.key}\n")
+    try:
+        yield sshd.host("root", port=port, config=config)
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def read_all(read: Callable[[int], bytes], size: int) -> bytes:
@@ -67,18 +85,34 @@ def test_a_port_nobody_listens_on_is_told(as_root: Connection) -> None:
 def test_a_server_that_forbids_forwarding_is_told(
     sshd: Sshd, open_connection: Callable[..., Connection], tmp_path: Path, echo_port: int
 ) -> None:
-    process, port = start_sshd(sshd.folder, host_key=sshd.folder / "host_key", extra="AllowTcpForwarding no")
-    kind, blob = public(sshd.folder / "host_key").split()[:2]
-    (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {kind} {blob}\n")
-    config = tmp_path / "config"
-    config.write_text(f"Host *\n UserKnownHostsFile {tmp_path}/known\n IdentityFile {sshd.key}\n")
-    try:
-        connection = open_connection(sshd.host("root", port=port, config=config))
+    with other_sshd(sshd, tmp_path, "AllowTcpForwarding no") as host:
+        connection = open_connection(host)
         with pytest.raises(ConnectError, match=r"does not allow 127.0.0.1"):
             connection.dial_tcp("127.0.0.1", echo_port)
+
+
+def test_a_server_with_too_few_sessions_says_which_setting_to_raise(
+    sshd: Sshd, open_connection: Callable[..., Connection], tmp_path: Path
+) -> None:
+    with other_sshd(sshd, tmp_path, "MaxSessions 1") as host:
+        connection = open_connection(host)
+        stream = connection.stream("exec cat", deadline_s=20)
+        with pytest.raises(ConnectError, match="another session") as error:
+            connection.run("true", deadline_s=20)
+        stream.close()
+    assert "raise MaxSessions" in error.value.do
+
+
+def test_a_host_that_freezes_is_a_lost_connection(as_root: Connection) -> None:
+    # The parent of the session's leader is sshd's process for this connection.
+    find = "leader=$(cut -d ' ' -f 6 /proc/$$/stat); cut -d ' ' -f 4 /proc/$leader/stat"
+    server = int(as_root.run(find, deadline_s=20).stdout)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        with pytest.raises(ConnectionLost, match="no channel for another session"):
+            as_root.run("true", deadline_s=1)
     finally:
-        process.terminate()
-        process.wait()
+        os.kill(server, signal.SIGCONT)
 
 
 def test_a_script_can_be_a_stream(as_root: Connection) -> None:
