@@ -25,8 +25,12 @@ lint: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -m "not lab" -n 2
 
+# One lab for all workers; a file's tests stay in one worker, with hosts of their own.
 lab-test: $(READY)
-	$(BIN)/pytest -m lab
+	$(BIN)/python -m tests.lab down --name test
+	$(BIN)/python -m tests.lab up --name test
+	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab -n 3 --dist loadfile; \
+		code=$$?; $(BIN)/python -m tests.lab down --name test; exit $$code
 
 docs: $(READY)
 	$(BIN)/python -m cpudeploy.manifest.reference docs/manifest.head.md inventories/full.yaml > docs/manifest.md

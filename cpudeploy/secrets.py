@@ -103,7 +103,12 @@ class Secrets:
                     f"environment variable {ref.name} is not set", do=f"export {ref.name} before running"
                 )
         elif ref.kind == "from_file":
-            path = self._base / Path(ref.name).expanduser()
+            try:
+                path = self._base / Path(ref.name).expanduser()
+            except RuntimeError:
+                raise SecretError(
+                    f"the secret file {ref.name} lies in a home that nobody has", do="write its whole path"
+                ) from None
             try:
                 value = path.read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:

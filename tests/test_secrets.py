@@ -38,3 +38,8 @@ def test_a_key_that_cannot_be_sent_or_would_be_a_comment_is_refused(monkeypatch,
 def test_other_keys_are_taken(monkeypatch, tmp_path, value):
     monkeypatch.setenv("KEY", value)
     assert Secrets(tmp_path).api_key(SecretRef(kind="from_env", name="KEY")).reveal() == value
+
+
+def test_a_file_in_a_home_that_nobody_has_is_told(tmp_path):
+    with pytest.raises(SecretError, match="nobody has"):
+        Secrets(tmp_path).get(SecretRef(kind="from_file", name="~no-such-user/key"))
