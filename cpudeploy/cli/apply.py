@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..errors import OK
 from .options import (
     format_option,
     inventory_argument,
@@ -36,5 +37,12 @@ def command(
     from .deciding import decide
     from .site import site
 
-    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-        return carry_out(found, decide(found, inventory), json=output == "json", verbose=verbose)
+    def once() -> tuple[int, bool]:
+        with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+            plan = decide(found, inventory)
+            code = carry_out(found, plan, json=output == "json", verbose=verbose)
+            return code, any(host.partial for host in plan.hosts.values())
+
+    code, more = once()
+    # A second time for what could not be seen the first time; never a third.
+    return once()[0] if more and code == OK else code

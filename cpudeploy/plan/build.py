@@ -38,7 +38,9 @@ from .disk import refuse_full_disks
 from .headline import headline
 from .questions import questions
 
-_RUN_AGAIN = "only the engine's start is planned: what it holds is seen once it runs; then run this again"
+_ENGINE_FIRST = (
+    "only the engine's start is planned; what it holds can be seen once it runs, and apply goes on then"
+)
 
 
 def make_plan(
@@ -134,8 +136,8 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
     if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
         changes += engine_changes(context)
         if context.facts.engine.state == "stopped":
-            # What it holds is only seen once it runs.
-            return _plan_of(context, tuple(changes), warnings=(_RUN_AGAIN,))
+            begun = _plan_of(context, tuple(changes), warnings=(_ENGINE_FIRST,))
+            return msgspec.structs.replace(begun, partial=True)
     engines = dict.fromkeys(context.deployment.backends[p.backend].playbook for p in placements)
     flags = [warning for name in engines for warning in refuse_missing_flags(context, playbooks[name])]
     allocations = allocate(context.deployment, context.host.name, context.facts, context.resolved, playbooks)

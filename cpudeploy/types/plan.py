@@ -68,6 +68,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
 
     `questions` are asked again at apply, so that fingerprints can be checked.
     `unknown`: why nothing could be planned (no facts, or no way to what is wanted); apply fails this host.
+    `partial`: more is wanted once these changes are done, which can only be seen then; apply plans again.
     """
 
     host: Host
@@ -79,6 +80,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     questions: tuple[tuple[str, str, str], ...] = ()
     unreachable: str = ""
     unknown: str = ""
+    partial: bool = False
 
 
 class Plan(Struct, frozen=True, kw_only=True):
