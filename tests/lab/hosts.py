@@ -85,8 +85,15 @@ class Host:
         engine.docker("network", "connect", "--ip", self.address, self.network, self.container)
 
     def pause(self) -> None:
-        """Freeze the host: connections open, and nothing answers."""
-        engine.docker("pause", self.container)
+        """Freeze the host: connections open, and nothing answers. A busy one can't always be frozen at once."""
+
+        def frozen() -> bool:
+            engine.docker("pause", self.container, check=False)
+            return (
+                engine.docker("inspect", "--format", "{{.State.Status}}", self.container).strip() == "paused"
+            )
+
+        wait_until(f"{self.name} to freeze", frozen, 20)
 
     def unpause(self) -> None:
         """Let a frozen host go on."""
