@@ -12,6 +12,7 @@ from .options import (
     limit_option,
     playbooks_option,
     sudo_option,
+    verbose_option,
 )
 
 
@@ -20,9 +21,15 @@ from .options import (
 @limit_option
 @playbooks_option
 @sudo_option
+@verbose_option
 @format_option("text", "json")
 def command(
-    inventory: Path, limit: tuple[str, ...], playbooks: tuple[Path, ...], ask_sudo_pass: bool, output: str
+    inventory: Path,
+    limit: tuple[str, ...],
+    playbooks: tuple[Path, ...],
+    ask_sudo_pass: bool,
+    verbose: bool,
+    output: str,
 ) -> int:
     """Read every host's facts and show them."""
     from ..report.facts_text import all_facts_data, render_facts
@@ -37,6 +44,8 @@ def command(
             console.write(json_document(all_facts_data(found.facts, found.unreachable, found.unknown)))
         else:
             for facts in found.facts.values():
-                console.write(render_facts(facts, colour=console.colour, width=console.width))
+                console.write(
+                    render_facts(facts, colour=console.colour, width=console.width, verbose=verbose)
+                )
         tell(found.troubles)
         return found.code

@@ -99,7 +99,7 @@ class HealthGate:
             return found
         code = int(state["ExitCode"])
         after = f"{time.monotonic() - self._begun:.0f} s after start"
-        what = f"{name} {_stopped(code)} {after}"
+        what = f"{name} {_stopped(code)}, {after}"
         if restarts != self._restarts:
             what = f"{name} was restarted by the engine {after}, it does not stay up"
         raise ModelNotServing(self._failure(what, code, bool(state.get("OOMKilled")), restarts))

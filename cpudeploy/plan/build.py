@@ -120,8 +120,12 @@ def _plan(
 
 def _notes(resolved: Resolved) -> tuple[str, ...]:
     """What resolving had to say: places that did not answer, digests nobody could vouch for."""
-    told = [note for image in resolved.images.values() for note in image.notes]
-    told += [note for weights in resolved.weights.values() for note in weights.notes]
+    told = [f"image of {name}: {note}" for name, image in resolved.images.items() for note in image.notes]
+    told += [
+        f"weights of {key.partition('@')[0]}: {note}"
+        for key, weights in resolved.weights.items()
+        for note in weights.notes
+    ]
     return tuple(dict.fromkeys(told))
 
 

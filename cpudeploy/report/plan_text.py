@@ -58,13 +58,15 @@ def legend(plan: Plan) -> list[str]:
 def totals(plan: Plan) -> str:
     """What the plan comes to, in one line; `no changes` where there are none."""
     changes = [change for host in plan.hosts.values() for change in host.changes]
-    parts = [_counted(changes)] if changes else ["no changes"]
     unreachable = sum(bool(host.unreachable) for host in plan.hosts.values())
     unknown = sum(bool(host.unknown) for host in plan.hosts.values())
+    planned = len(plan.hosts) > unreachable + unknown or not plan.hosts
+    # `no changes` is said of hosts that are as wanted, never of those nothing could be planned for.
+    parts = [_counted(changes)] if changes else ["no changes"] if planned else []
     if unreachable:
         parts.append(f"{count(unreachable, 'host')} unreachable")
     if unknown:
-        parts.append(f"{count(unknown, 'host')} unknown")
+        parts.append(f"{count(unknown, 'host')} not planned")
     if changes:
         foreign = sum(change.restarts_foreign for change in changes)
         parts.append(f"{count(foreign, 'foreign container')} " + ("restarts" if foreign == 1 else "restart"))
@@ -98,7 +100,7 @@ def _host(name: str, host: HostPlan, column: int, *, ink: Ink, width: int, verbo
     lines = flow(ink, head, host.headline, width=width)
     if host.unknown:
         lines += flow(
-            ink, [Cell("  "), Cell("!", "yellow"), Cell(" ")], f"unknown: {host.unknown}", width=width
+            ink, [Cell("  "), Cell("!", "yellow"), Cell(" ")], f"not planned: {host.unknown}", width=width
         )
     lines += _warnings(host.warnings, ink, width, indent=2)
     subject = widest((change.subject for change in host.changes), most=_WIDEST_SUBJECT)

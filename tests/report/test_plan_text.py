@@ -95,8 +95,8 @@ def test_hosts_that_did_not_answer_are_told_and_counted() -> None:
     )
     rendered = text(plan)
     assert "a   unreachable: connect to 10.0.0.1:22 timed out" in rendered
-    assert "unknown: nothing recorded for this host" in rendered
-    assert rendered.splitlines()[-1] == "no changes · 1 host unreachable · 1 host unknown"
+    assert "not planned: nothing recorded for this host" in rendered
+    assert rendered.splitlines()[-1] == "1 host unreachable · 1 host not planned"
 
 
 def test_a_long_difference_keeps_its_differing_part_in_view() -> None:
