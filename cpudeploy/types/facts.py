@@ -12,8 +12,6 @@ from typing import Any, Literal
 from .base import Struct, Unknown
 from .shared import HostRecord
 
-FACTS_SCHEMA = "cpudeploy.facts/1"
-
 
 class Os(Struct, frozen=True, kw_only=True):
     """From /etc/os-release and uname. `arch` is the engine's word: amd64, arm64, …"""

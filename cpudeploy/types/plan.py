@@ -14,8 +14,6 @@ from .base import Struct, digest
 from .deployment import Host, Registry
 from .operation import Operation
 
-PLAN_SCHEMA = "cpudeploy.plan/1"
-
 
 class Fingerprint(Struct, frozen=True, kw_only=True):
     """A statement about one resource of a host, checked against the facts' JSON form.
