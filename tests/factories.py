@@ -24,7 +24,8 @@ from cpudeploy.types.facts import (
     Publish,
 )
 from cpudeploy.types.playbook import Playbook
-from cpudeploy.types.resolved import GgufHeader, Place, Resolved, ResolvedImage, ResolvedWeights, WeightFile
+from cpudeploy.types.resolved import Place, Resolved, ResolvedImage, ResolvedWeights, WeightFile
+from cpudeploy.types.shape import AttentionLayers, ModelShape, Tensors
 
 GIB = 1 << 30
 DIGEST = "sha256:" + "d" * 64
@@ -59,6 +60,8 @@ def facts(host: str = "one", **changes: Any) -> Facts:
             model="Some CPU",
             flags=("avx2",),
             online=len(usable),
+            sockets=len({core.socket for core in usable}),
+            usable=tuple(sorted(cpu for core in usable for cpu in core.cpus)),
             cores=usable,
             quota=changes.pop("quota", None),
         ),
@@ -86,22 +89,25 @@ def facts(host: str = "one", **changes: Any) -> Facts:
     return msgspec.structs.replace(base, **changes)
 
 
-def header(**changes: Any) -> GgufHeader:
+def shape(**changes: Any) -> ModelShape:
     """A small llama: 30 layers, 3 KV heads of 64, trained for 8192 tokens."""
     values: dict[str, Any] = {
         "architecture": "llama",
-        "metadata": {"general.file_type": 0},
         "layers": 30,
         "context_length": 8192,
-        "kv_heads": (3,) * 30,
-        "key_length": 64,
-        "value_length": 64,
-        "vocabulary": 49152,
         "embedding": 576,
+        "heads": 9,
+        "feed_forward": 1536,
+        "vocabulary": 49152,
+        "attention": (AttentionLayers(layers=30, kv_heads=3, key_length=64, value_length=64),),
         "chat_template": True,
-        "tensor_bytes": 96_000_000,
     }
-    return GgufHeader(**{**values, **changes})
+    return ModelShape(**{**values, **changes})
+
+
+def tensors(**changes: Any) -> Tensors:
+    """96 MB, all of it in f32."""
+    return Tensors(**{"size": 96_000_000, "matrices": {"F32": 80_000_000}, **changes})
 
 
 def deployment(*placements: Placement, hosts: tuple[str, ...] = ("one",), **changes: Any) -> Deployment:
@@ -155,7 +161,8 @@ def resolved(*wanted: Placement, **changes: Any) -> Resolved:
         revision="abc",
         files=(WeightFile(name="m.gguf", size=98_000_000, sha256=SHA, urls=("https://hub/m.gguf",)),),
         entry="m.gguf",
-        gguf=changes.pop("header", header()),
+        shape=changes.pop("shape", shape()),
+        tensors=changes.pop("tensors", tensors()),
     )
     base = Resolved(
         images={"llama": image}, weights={f"{item.model}@{item.host}": weights for item in wanted}

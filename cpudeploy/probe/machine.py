@@ -61,11 +61,15 @@ def read_cpu(records: Records) -> Cpu:
     if flag_lines:
         # Core types may differ; only what all have can be counted on.
         flags = tuple(sorted(set.intersection(*(set(line.split()) for line in flag_lines))))
+    topology = _topology(records)
+    usable = _usable(records, online)
     return Cpu(
         model=model or records.why("cpuinfo", "/proc/cpuinfo names none"),
         flags=flags,
         online=len(online) or records.why("online", "no list of on-line processors"),
-        cores=_cores(records, _usable(records, online)),
+        sockets=len({socket for _, socket, _ in topology}) or records.why("topology", "no topology"),
+        usable=tuple(sorted(usable)) or records.why("online", "no usable processors are listed"),
+        cores=_cores(records, usable),
         quota=_quota(records),
     )
 
@@ -182,9 +186,9 @@ def _nodes(records: Records, machine: int | None) -> tuple[Node, ...]:
     rows = _node_rows(records)
     if len(rows) == 1 and machine is not None:
         # All memory is there; the node's own count misses what a hypervisor added later.
-        return (Node(id=rows[0][0], memory=machine),)
+        return (Node(id=rows[0][0], memory=machine, cpus=tuple(sorted(rows[0][2]))),)
     if rows:
-        return tuple(Node(id=number, memory=size) for number, size, _ in rows)
+        return tuple(Node(id=number, memory=size, cpus=tuple(sorted(cpus))) for number, size, cpus in rows)
     return () if machine is None else (Node(id=0, memory=machine),)
 
 

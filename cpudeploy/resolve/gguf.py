@@ -7,12 +7,14 @@ length is bounded before it is believed. Out: a `Parsed` header, or `NeedMore`. 
 from __future__ import annotations
 
 import math
+import re
 import struct
+from collections import Counter
 from dataclasses import dataclass
 
 from ..errors import HubError
 from ..types.base import Struct
-from ..types.resolved import GgufHeader
+from ..types.shape import AttentionLayers, ModelShape, Tensors
 from .ggml import TYPES
 
 HEADER_LIMIT = 64 << 20
@@ -30,6 +32,8 @@ _KEPT_STRING = 1024
 _KEPT_LIST = _MAX_LAYERS
 
 _STRING, _ARRAY, _BOOL = 8, 9, 7
+# Looked up by row, never multiplied with.
+_TABLE = re.compile(r"^(token_embd|per_layer_token_embd|token_types|position_embd)\b")
 _SCALARS = {
     0: "<B",
     1: "<b",
@@ -59,6 +63,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
 
     `metadata`: scalars by key, arrays by their length as `key#`. `lists`: short arrays of integers.
     `tensor_bytes`: of all tensors of known types; `unknown_types`: how many others there are.
+    `matrices`, `expert_bytes`: as in `types.shape.Tensors`.
     `data_offset`: where tensor data begins, in bytes.
     """
 
@@ -67,6 +72,8 @@ class Parsed(Struct, frozen=True, kw_only=True):
     chat_template: bool
     tensor_bytes: int
     unknown_types: int
+    matrices: dict[str, int]
+    expert_bytes: int
     data_offset: int
 
 
@@ -87,11 +94,8 @@ def parse_header(data: bytes | bytearray, where: str) -> Parsed | NeedMore:
         return NeedMore(short.size)
 
 
-def describe(parsed: Parsed, *, size: int, where: str) -> GgufHeader:
-    """What sizing needs from a header. `size` of the file stands in for tensors of types unknown here.
-
-    Raises HubError when it is not the header of a language model.
-    """
+def describe(parsed: Parsed, *, where: str) -> ModelShape:
+    """What the header says of the model. Raises HubError when it is not the header of a language model."""
     architecture = parsed.metadata.get("general.architecture")
     if not isinstance(architecture, str):
         raise _wrong(where, "the header names no architecture")
@@ -119,19 +123,30 @@ def describe(parsed: Parsed, *, size: int, where: str) -> GgufHeader:
     heads = by_layer("attention.head_count", (0,) * layers)
     width = embedding // max(heads, default=0) if any(heads) else 0
     vocabulary = parsed.metadata.get("tokenizer.ggml.tokens#")
-    return GgufHeader(
+    key_length = number("attention.key_length", width)
+    value_length = number("attention.value_length", width)
+    kv_heads = by_layer("attention.head_count_kv", heads)
+    return ModelShape(
         architecture=architecture,
-        metadata=parsed.metadata,
         layers=layers,
         context_length=number("context_length", 0),
-        kv_heads=by_layer("attention.head_count_kv", heads),
-        key_length=number("attention.key_length", width),
-        value_length=number("attention.value_length", width),
-        vocabulary=vocabulary if isinstance(vocabulary, int) else number("vocab_size", 0),
         embedding=embedding,
+        heads=max(heads, default=0),
+        vocabulary=vocabulary if isinstance(vocabulary, int) else number("vocab_size", 0),
+        attention=tuple(
+            AttentionLayers(layers=count, kv_heads=kv, key_length=key_length, value_length=value_length)
+            for kv, count in Counter(kv for kv in kv_heads if kv).items()
+        ),
+        experts=number("expert_count", 0),
+        experts_used=number("expert_used_count", 0),
         chat_template=parsed.chat_template,
-        tensor_bytes=max(size - parsed.data_offset, 0) if parsed.unknown_types else parsed.tensor_bytes,
     )
+
+
+def tensors_of(parsed: Parsed, *, size: int) -> Tensors:
+    """Bytes of the tensors in a file of `size` bytes, which stands in for tensors of types unknown here."""
+    known = max(size - parsed.data_offset, 0) if parsed.unknown_types else parsed.tensor_bytes
+    return Tensors(size=known, matrices=parsed.matrices, experts=parsed.expert_bytes)
 
 
 class _Reader:
@@ -196,10 +211,18 @@ def _parse(reader: _Reader) -> Parsed:
         if _worth_keeping(value):
             metadata[key] = value
 
-    total, unknown = 0, 0
+    total, unknown, experts = 0, 0, 0
+    matrices: dict[str, int] = {}
     for _ in range(tensors):
-        size = _tensor(reader)
-        total, unknown = (total, unknown + 1) if size is None else (total + size, unknown)
+        name, dimensions, stored, size = _tensor(reader)
+        if size is None:
+            unknown += 1
+            continue
+        total += size
+        if dimensions > 1 and not _TABLE.search(name):
+            matrices[stored] = matrices.get(stored, 0) + size
+        if "_exps" in name:
+            experts += size
     if total > _MAX_BYTES:
         raise _wrong(reader.where, "the header claims more tensor data than any machine has")
     alignment = metadata.get("general.alignment", 32)
@@ -211,6 +234,8 @@ def _parse(reader: _Reader) -> Parsed:
         chat_template=template,
         tensor_bytes=total,
         unknown_types=unknown,
+        matrices=matrices,
+        expert_bytes=experts,
         data_offset=-(-reader.at // alignment) * alignment,
     )
 
@@ -256,18 +281,21 @@ def _skip_strings(reader: _Reader, length: int) -> None:
     reader.skip(0)
 
 
-def _tensor(reader: _Reader) -> int | None:
-    """Bytes of the tensor described next, None for a type that is not in our table."""
-    reader.string(_MAX_NAME)
-    elements = 1
+def _tensor(reader: _Reader) -> tuple[str, int, str, int | None]:
+    """Name, dimensions larger than one, type and bytes (None for a type that is not in our table) of the
+    tensor described next."""
+    name = reader.string(_MAX_NAME)
+    elements, large = 1, 0
     for _ in range(reader.count(_MAX_DIMENSIONS, "dimensions of a tensor", "<I")):
-        elements *= reader.count(_MAX_BYTES, "elements in one dimension")
+        extent = reader.count(_MAX_BYTES, "elements in one dimension")
+        elements *= extent
+        large += extent > 1
     kind = int(reader.scalar("<I"))
     reader.scalar("<Q")
     if kind not in TYPES:
-        return None
-    block, size = TYPES[kind]
-    return elements // block * size
+        return name, large, "", None
+    its = TYPES[kind]
+    return name, large, its.name, elements // its.block * its.size
 
 
 def _wrong(where: str, what: str) -> HubError:

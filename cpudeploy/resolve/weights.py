@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,15 +20,17 @@ import msgspec
 from ..errors import HubError
 from ..secrets import Secrets
 from ..types.deployment import HostPath, HuggingFace, Source, Url
-from ..types.resolved import GgufHeader, ResolvedWeights, WeightFile
+from ..types.resolved import ResolvedWeights, WeightFile
+from ..types.shape import ModelShape, Tensors
 from .cache import Cache
 from .files import Files
-from .gguf import Parsed, describe
+from .gguf import Parsed, describe, tensors_of
 from .hub import Hub, Snapshot, snapshot
 from .known import HeldTree, source_text
 from .selection import Format, Listed, safe_name, select
 
 _AT_ONCE = 8
+_UNREAD = (None, None)
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,9 @@ def resolve_weights(
         return _from_hub(source, form, asking, released)
     if isinstance(source, Url):
         return _from_url(source, asking)
-    return _from_host(source)
+    if isinstance(source, HostPath):
+        return _from_host(source)
+    raise HubError(f"files from {type(source).__name__.lower()} can't be had yet", where=str(source))
 
 
 def tree_id(name: str, files: Iterable[tuple[str, str]]) -> str:
@@ -108,14 +113,15 @@ def _from_hub(
         def parsed(file: WeightFile) -> Parsed:
             return _header_of(file.sha256, asked[file.sha256], web, asking.cache)
 
-        gguf = _header(files, entry, parsed, where) if entry else None
+        shape, tensors = _header(files, entry, parsed, where) if entry else _UNREAD
     return ResolvedWeights(
         tree=tree_id(source.repo, ((file.name, file.sha256) for file in files)),
         source=source_text(source, found.commit),
         revision=found.commit,
         files=files,
         entry=entry,
-        gguf=gguf,
+        shape=shape,
+        tensors=tensors,
         notes=found.notes,
     )
 
@@ -147,7 +153,7 @@ def _from_release(
         raise HubError("its header is not known here", where=where)
 
     try:
-        gguf = _header(files, chosen.entry, parsed, where) if chosen.entry else None
+        shape, tensors = _header(files, chosen.entry, parsed, where) if chosen.entry else _UNREAD
     except HubError:
         return None
     return ResolvedWeights(
@@ -156,7 +162,8 @@ def _from_release(
         revision=released.revision,
         files=files,
         entry=chosen.entry,
-        gguf=gguf,
+        shape=shape,
+        tensors=tensors,
     )
 
 
@@ -182,14 +189,15 @@ def _from_url(source: Url, asking: Asking) -> ResolvedWeights:
         def parsed(file: WeightFile) -> Parsed:
             return _header_of(file.sha256, [(source.url, source.url)], web, asking.cache)
 
-        gguf = _header(files, name, parsed, source.url) if is_gguf else None
+        shape, tensors = _header(files, name, parsed, source.url) if is_gguf else _UNREAD
     return ResolvedWeights(
         tree=tree_id(name, [(name, sha256)]),
         source=f"url {source.url}",
         revision="",
         files=files,
         entry=name,
-        gguf=gguf,
+        shape=shape,
+        tensors=tensors,
         notes=notes,
     )
 
@@ -220,19 +228,20 @@ def _checksum(file: Listed, found: Snapshot, web: Files, cache: Cache) -> str:
 
 def _header(
     files: Sequence[WeightFile], entry: str, parsed_of: Callable[[WeightFile], Parsed], where: str
-) -> GgufHeader:
+) -> tuple[ModelShape, Tensors]:
     """The entry's header; the tensors of a model in shards are those of all its shards."""
     shards = [file for file in files if file.name == entry or _same_shards(file.name, entry)]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         parsed = dict(zip(shards, pool.map(parsed_of, shards), strict=True))
     first = next(file for file in shards if file.name == entry)
-    header = describe(parsed[first], size=first.size, where=f"{where} {entry}")
-    rest = sum(
-        max(shard.size - its.data_offset, 0) if its.unknown_types else its.tensor_bytes
-        for shard, its in parsed.items()
-        if shard is not first
+    shape = describe(parsed[first], where=f"{where} {entry}")
+    each = [tensors_of(its, size=shard.size) for shard, its in parsed.items()]
+    matrices: Counter[str] = Counter()
+    for its in each:
+        matrices.update(its.matrices)
+    return shape, Tensors(
+        size=sum(its.size for its in each), matrices=dict(matrices), experts=sum(its.experts for its in each)
     )
-    return msgspec.structs.replace(header, tensor_bytes=header.tensor_bytes + rest)
 
 
 def _header_of(sha256: str, asked: Sequence[tuple[str, str]], web: Files, cache: Cache) -> Parsed:

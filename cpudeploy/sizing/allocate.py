@@ -105,9 +105,9 @@ def _one(
     where = f"{placement.host} {placement.model}"
     params = {**playbook.params, **deployment.backends[placement.backend].params}
     cache = int(params.get("cache_ram_mib", 0)) * MIB
-    header = weights.gguf
-    if playbook.memory == "gguf" and header is not None:
-        trained = header.context_length or max(placement.context or 0, _DEFAULT_CONTEXT)  # 0: it does not say
+    shape, tensors = weights.shape, weights.tensors
+    if playbook.memory == "gguf" and shape is not None and tensors is not None:
+        trained = shape.context_length or max(placement.context or 0, _DEFAULT_CONTEXT)  # 0: it does not say
         context = placement.context or min(_DEFAULT_CONTEXT, trained)
         if context > trained:
             raise DoesNotFit(
@@ -116,7 +116,12 @@ def _one(
                 do=f"lower context to {trained}",
             )
         need = gguf_need(
-            header, file_bytes=weights.size, context=context, parallel=placement.parallel, cache_ram=cache
+            shape,
+            tensors,
+            file_bytes=weights.size,
+            context=context,
+            parallel=placement.parallel,
+            cache_ram=cache,
         )
     elif placement.memory is not None:
         context = placement.context or _DEFAULT_CONTEXT
@@ -194,10 +199,15 @@ def _advice(mine: list[Allocation], resolved: Resolved, excess: int) -> str:
     ways = []
     for allocation in mine:
         weights = resolved.weights[f"{allocation.model}@{allocation.host}"]
-        if weights.gguf is None or container_limit(allocation.need.total) != allocation.memory:
+        if (
+            weights.shape is None
+            or weights.tensors is None
+            or container_limit(allocation.need.total) != allocation.memory
+        ):
             continue  # its limit is as the manifest says
         context, parallel = largest_that_fits(
-            weights.gguf,
+            weights.shape,
+            weights.tensors,
             file_bytes=weights.size,
             context=allocation.context,
             parallel=allocation.parallel,

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..types.resolved import GgufHeader
+from ..types.shape import ModelShape, Tensors
 from .gguf import SLOT_GRAIN, container_limit, gguf_need
 
 
 def largest_that_fits(
-    header: GgufHeader, *, file_bytes: int, context: int, parallel: int, cache_ram: int, room: int
+    shape: ModelShape,
+    tensors: Tensors,
+    *,
+    file_bytes: int,
+    context: int,
+    parallel: int,
+    cache_ram: int,
+    room: int,
 ) -> tuple[int | None, int | None]:
     """(context, parallel) below what is asked, whose container limit is at most `room` bytes; None: not even
     the smallest fits."""
 
     def fits(context: int, parallel: int) -> bool:
         need = gguf_need(
-            header, file_bytes=file_bytes, context=context, parallel=parallel, cache_ram=cache_ram
+            shape, tensors, file_bytes=file_bytes, context=context, parallel=parallel, cache_ram=cache_ram
         )
         return container_limit(need.total) <= room
 

@@ -7,7 +7,7 @@ are counted as full attention.
 from __future__ import annotations
 
 from ..types.allocation import MemoryNeed
-from ..types.resolved import GgufHeader
+from ..types.shape import ModelShape, Tensors
 
 MIB = 1 << 20
 SLOT_GRAIN = 256
@@ -22,9 +22,8 @@ _F32 = 4
 _ENGINE = 96 * MIB
 """The process itself, its tokenizer and HTTP threads; measured with small models on x86-64."""
 
-_REPACKED = frozenset({2, 3, 7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 25, 30})
-"""`general.file_type`s whose main tensors the CPU backend keeps a second time, rearranged: Q4_0, Q8_0,
-K quants, IQ4."""
+_REPACKED = frozenset({"Q4_0", "Q4_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL"})
+"""Types whose matrices the CPU backend may keep a second time, rearranged."""
 
 
 def slot_tokens(context: int) -> int:
@@ -33,15 +32,17 @@ def slot_tokens(context: int) -> int:
 
 
 def gguf_need(
-    header: GgufHeader, *, file_bytes: int, context: int, parallel: int, cache_ram: int
+    shape: ModelShape, tensors: Tensors, *, file_bytes: int, context: int, parallel: int, cache_ram: int
 ) -> MemoryNeed:
     """Peak memory for `parallel` slots of `context` tokens with an f16 KV cache. Sizes in bytes."""
     cells = slot_tokens(context) * parallel
-    per_token = sum(header.kv_heads) * (header.key_length + header.value_length) * _F16
-    logits = _BATCH * header.vocabulary * _F32
+    per_token = sum(
+        each.layers * each.kv_heads * (each.key_length + each.value_length) * _F16 for each in shape.attention
+    )
+    logits = _BATCH * shape.vocabulary * _F32
     mask = _BATCH * cells * _F16
-    compute = int(1.2 * (logits + mask)) + header.vocabulary * _F32 * parallel
-    repack = header.tensor_bytes if header.metadata.get("general.file_type") in _REPACKED else 0
+    compute = int(1.2 * (logits + mask)) + shape.vocabulary * _F32 * parallel
+    repack = sum(size for kind, size in tensors.matrices.items() if kind in _REPACKED)
     return MemoryNeed(
         weights=file_bytes,
         repack=repack,

@@ -17,16 +17,28 @@ class MemoryNeed(Struct, frozen=True, kw_only=True):
     engine: int
     cache: int
     """Prompt cache kept beside the slots (`--cache-ram`)."""
+    projector: int = 0
+    """What lets the model see (`mmproj`), with its own buffers."""
 
     @property
     def total(self) -> int:
-        return self.weights + self.repack + self.kv + self.state + self.compute + self.engine + self.cache
+        return (
+            self.weights
+            + self.repack
+            + self.kv
+            + self.state
+            + self.compute
+            + self.engine
+            + self.cache
+            + self.projector
+        )
 
 
 class Allocation(Struct, frozen=True, kw_only=True):
     """One instance's share of a host.
 
-    cpuset: kernel cpu list (`0-3,8`). threads: for decoding. threads_batch: for prompt batches.
+    cpuset: kernel cpu list (`0-3,8`). mems: NUMA nodes its memory is bound to, as such a list; empty: any.
+    threads: for decoding. threads_batch: for prompt batches.
     context: tokens a request; parallel: requests at a time; context_total: tokens of all slots as the
     engine rounds them. memory: the container's limit in bytes.
     kept: taken over from the running instance. reasons: field → one clause for people.
@@ -36,6 +48,7 @@ class Allocation(Struct, frozen=True, kw_only=True):
     host: str
     instance: int
     cpuset: str
+    mems: str = ""
     threads: int
     threads_batch: int
     context: int
@@ -45,3 +58,4 @@ class Allocation(Struct, frozen=True, kw_only=True):
     need: MemoryNeed
     kept: bool = False
     reasons: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()

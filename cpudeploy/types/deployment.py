@@ -41,6 +41,14 @@ class Reserve(Struct, frozen=True, kw_only=True):
     memory: int | None = None
 
 
+class Proxy(Struct, frozen=True, kw_only=True):
+    """For the engine, packages and downloads; never inside model containers. `no_proxy`: hosts, networks."""
+
+    http: str | None = None
+    https: str | None = None
+    no_proxy: tuple[str, ...] = ()
+
+
 class Host(Struct, frozen=True, kw_only=True):
     """One machine of the manifest."""
 
@@ -48,7 +56,7 @@ class Host(Struct, frozen=True, kw_only=True):
     connection: Literal["ssh", "local"] = "ssh"
     ssh: Ssh
     sudo: Sudo = Sudo()
-    engine: Literal["install", "existing"] = "install"
+    engine: Literal["install", "existing", "manage"] = "install"
     weights_dir: str = "/var/lib/cpudeploy/weights"
     reserve: Reserve = Reserve()
     labels: dict[str, str] = {}
@@ -74,6 +82,7 @@ class Mirrors(Struct, frozen=True, kw_only=True):
 
     images: tuple[ImageMirror, ...] = ()
     huggingface: str | None = None
+    docker_ce: str | None = None
 
 
 class Registry(Struct, frozen=True, kw_only=True):
@@ -102,7 +111,26 @@ class HuggingFace(Struct, frozen=True, kw_only=True, tag="huggingface", tag_fiel
     revision: str = "main"
     quant: str | None = None
     files: tuple[str, ...] = ()
+    mmproj: str | None = None
+    """Glob of the file that lets the model see."""
     token: SecretRef | None = None
+
+
+class ModelScope(Struct, frozen=True, kw_only=True, tag="modelscope", tag_field="kind"):
+    """Files of a ModelScope repository; selectors as for the Hub."""
+
+    repo: str
+    revision: str = "master"
+    quant: str | None = None
+    files: tuple[str, ...] = ()
+    mmproj: str | None = None
+    token: SecretRef | None = None
+
+
+class Upload(Struct, frozen=True, kw_only=True, tag="upload", tag_field="kind"):
+    """A file or folder on the controller, as written (relative to the manifest)."""
+
+    path: str
 
 
 class Url(Struct, frozen=True, kw_only=True, tag="url", tag_field="kind"):
@@ -118,7 +146,7 @@ class HostPath(Struct, frozen=True, kw_only=True, tag="path", tag_field="kind"):
     path: str
 
 
-Source = HuggingFace | Url | HostPath
+Source = HuggingFace | ModelScope | Url | Upload | HostPath
 
 
 class Placement(Struct, frozen=True, kw_only=True):
@@ -138,6 +166,8 @@ class Placement(Struct, frozen=True, kw_only=True):
     each: Literal["host", "numa"] = "host"
     listen: str = "127.0.0.1"
     port: int
+    last_port: int | None = None
+    """The last one that instances may get, where it was said (`8100-8103`)."""
     context: int | None = None
     parallel: int = 1
     cpus: str = "auto"
@@ -157,6 +187,9 @@ class Deployment(Struct, frozen=True, kw_only=True):
     base: str
     """Folder of the manifest: `from_file` secrets resolve against it. Absolute."""
     hosts: dict[str, Host]
+    proxy: Proxy | None = None
+    network_pool: str | None = None
+    """Network (CIDR) that container networks are cut from; None: our own choice."""
     mirrors: Mirrors = Mirrors()
     registries: tuple[Registry, ...] = ()
     backends: dict[str, Backend]

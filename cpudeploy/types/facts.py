@@ -26,32 +26,42 @@ class Os(Struct, frozen=True, kw_only=True):
 
 
 class Core(Struct, frozen=True, kw_only=True):
-    """One physical core and those of its logical CPUs that we may use."""
+    """One physical core and those of its logical CPUs that we may use.
+
+    speed: how much one thread gets done here relative to other cores of the machine (the kernel's capacity,
+    or maximum MHz); 0 where all are alike or nothing tells.
+    """
 
     cpus: tuple[int, ...]
     socket: int
     node: int
+    speed: int = 0
 
 
 class Cpu(Struct, frozen=True, kw_only=True):
     """Processors. `cores` holds only what is usable: on-line ∩ affinity ∩ cpuset of our cgroup.
 
+    `usable` are their logical CPUs, known also where nothing tells which of them share a core.
     `quota` is the smallest CPU time limit along the cgroup path, in CPUs (0.5 is half a core),
-    None without one. `online` counts the machine's on-line logical CPUs, usable or not.
+    None without one. `online` counts the machine's on-line logical CPUs, usable or not, `sockets` its
+    packages.
     """
 
     model: str | Unknown
     flags: tuple[str, ...] | Unknown
     online: int | Unknown
+    sockets: int | Unknown
+    usable: tuple[int, ...] | Unknown
     cores: tuple[Core, ...] | Unknown
     quota: float | Unknown | None
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A NUMA node: its memory in bytes (0: a CPU-only node)."""
+    """A NUMA node: its memory in bytes (0: CPUs only) and its on-line CPUs (none: memory only)."""
 
     id: int
     memory: int
+    cpus: tuple[int, ...] = ()
 
 
 class Memory(Struct, frozen=True, kw_only=True):
@@ -63,6 +73,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     limit: int | Unknown | None
     swap: int | Unknown
     nodes: tuple[Node, ...] | Unknown
+    bandwidth: int | None = None
+    """Bytes a second that all usable cores read together; None: not measured."""
 
 
 class Disk(Struct, frozen=True, kw_only=True, tag="disk", tag_field="kind"):
@@ -218,6 +230,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...]
     routes: tuple[str, ...]
     """Networks (CIDR) the host has routes to, without the default route."""
+    interfaces: dict[str, tuple[str, ...]] = {}
+    """Interface → its addresses, as far as they can be told apart."""
     ports: tuple[Listening, ...] | Unknown
     selinux: str
     proxy: dict[str, str] = {}
@@ -238,6 +252,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Deployment → release id → the release document (`types.release.Release` as data)."""
     host_record: HostRecord | Unknown = HostRecord()
     """`host.json`: shared keys, who owns them, what was before."""
+    notes: tuple[str, ...] = ()
+    """Where sources contradicted each other, and which was believed."""
     probe_s: float = 0.0
 
 

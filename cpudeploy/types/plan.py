@@ -66,6 +66,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
 
     `questions` are asked again at apply, so that fingerprints can be checked.
     `unknown`: why nothing could be planned (no facts, or no way to what is wanted); apply fails this host.
+    `not_yet`: model → why this version can't plan it; the others are planned, what runs of it is left alone.
     `partial`: more is wanted once these changes are done, which can only be seen then; apply plans again.
     """
 
@@ -78,6 +79,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     questions: tuple[tuple[str, str, str], ...] = ()
     unreachable: str = ""
     unknown: str = ""
+    not_yet: dict[str, str] = {}
     partial: bool = False
 
 
@@ -93,6 +95,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     hosts: dict[str, HostPlan]
     warnings: tuple[str, ...] = ()
     destroy: bool = False
+    recorded: str = ""
+    """The folder of recorded facts it was made from: such a plan can be read, never applied."""
 
     @property
     def id(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from .base import SecretRef, Struct
+from .shape import ModelShape, Tensors, Variant
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -54,29 +55,10 @@ class WeightFile(Struct, frozen=True, kw_only=True):
     """Prefix of the URLs the token may be sent to."""
 
 
-class GgufHeader(Struct, frozen=True, kw_only=True):
-    """What sizing needs from a GGUF file's own header. Counts as in the file; per-layer lists expanded.
-
-    `metadata` holds the scalar keys (strings, numbers, booleans), arrays only by their length under
-    the key `name#` .
-    """
-
-    architecture: str
-    metadata: dict[str, str | int | float | bool]
-    layers: int
-    context_length: int
-    kv_heads: tuple[int, ...]
-    key_length: int
-    value_length: int
-    vocabulary: int
-    embedding: int
-    chat_template: bool
-    tensor_bytes: int
-
-
 class ResolvedWeights(Struct, frozen=True, kw_only=True):
     """A model's files at one revision. `tree` is the id of its folder on hosts, made from repository,
     revision and the files' sha256; `entry` is the file an engine is pointed at, or empty for a folder.
+    `shape` and `tensors` are None where nobody can read them from here (a `path:` on a host).
     `source` is for people: `huggingface Qwen/Qwen3-4B-GGUF@main (a1b2c3d)`.
     """
 
@@ -85,7 +67,12 @@ class ResolvedWeights(Struct, frozen=True, kw_only=True):
     revision: str
     files: tuple[WeightFile, ...]
     entry: str
-    gguf: GgufHeader | None = None
+    shape: ModelShape | None = None
+    tensors: Tensors | None = None
+    projector: str = ""
+    """The file among `files` that lets the model see (`mmproj`), or empty."""
+    variants: tuple[Variant, ...] = ()
+    """What else the repository has of this model."""
     notes: tuple[str, ...] = ()
 
     @property

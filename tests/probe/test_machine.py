@@ -174,7 +174,8 @@ def test_memory_of_nodes_with_a_node_of_memory_only(tree: Tree) -> None:
     tree.memory(16 * GIB_KIB, [(0, 8 * GIB_KIB, (0, 1)), (1, 4 * GIB_KIB, (2, 3)), (2, 4 * GIB_KIB, ())])
     facts = tree.facts()
     assert facts.memory.nodes == tuple(
-        Node(id=number, memory=size * GIB) for number, size in ((0, 8), (1, 4), (2, 4))
+        Node(id=number, memory=size * GIB, cpus=cpus)
+        for number, size, cpus in ((0, 8, (0, 1)), (1, 4, (2, 3)), (2, 4, ()))
     )
     assert isinstance(facts.cpu.cores, tuple)
     assert [core.node for core in facts.cpu.cores] == [0, 0, 1, 1]

@@ -219,7 +219,13 @@ def sample_facts(**kw: Any) -> f.Facts:
             page_size=4096,
         ),
         "cpu": f.Cpu(
-            model="AMD EPYC 9354", flags=("fpu", "sse4_2", "avx", "avx2"), online=8, cores=cores, quota=1.5
+            model="AMD EPYC 9354",
+            flags=("fpu", "sse4_2", "avx", "avx2"),
+            online=8,
+            sockets=1,
+            usable=tuple(range(8)),
+            cores=cores,
+            quota=1.5,
         ),
         "memory": f.Memory(
             total=8 * GIB,

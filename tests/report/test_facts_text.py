@@ -32,6 +32,8 @@ def test_nothing_is_said_of_limits_that_are_not_there() -> None:
         model="x",
         flags=("avx512f", "amx_tile"),
         online=2,
+        sockets=1,
+        usable=(0, 1),
         cores=(f.Core(cpus=(0, 1), socket=0, node=0),),
         quota=None,
     )
@@ -45,7 +47,7 @@ def test_nothing_is_said_of_limits_that_are_not_there() -> None:
 def test_what_is_unknown_is_told_with_why() -> None:
     facts = sample_facts(
         os=f.Os(id=WHY, version=WHY, codename="", name="?", kernel=WHY, arch=WHY, page_size=WHY),
-        cpu=f.Cpu(model=WHY, flags=WHY, online=WHY, cores=WHY, quota=WHY),
+        cpu=f.Cpu(model=WHY, flags=WHY, online=WHY, sockets=WHY, usable=WHY, cores=WHY, quota=WHY),
         memory=f.Memory(total=WHY, available=WHY, machine=WHY, limit=WHY, swap=WHY, nodes=WHY),
         ports=WHY,
     )

@@ -33,7 +33,7 @@ def facts(
     host: str = "h1", *, arch: str = "amd64", containers: Iterable[Container] = (), **fields: Any
 ) -> Facts:
     system = Os(id="debian", version="12", codename="", name="", kernel="6", arch=arch, page_size=4096)
-    cpu = Cpu(model="x", flags=(), online=4, cores=(), quota=None)
+    cpu = Cpu(model="x", flags=(), online=4, sockets=1, usable=(), cores=(), quota=None)
     memory = Memory(total=0, available=0, machine=0, limit=None, swap=0, nodes=())
     common = {"host": host, "os": system, "cpu": cpu, "memory": memory, "root": "root", "clock": 0}
     more = {"addresses": (), "routes": (), "ports": (), "selinux": "", "engine": Engine(state="absent")}

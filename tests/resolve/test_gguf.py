@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from cpudeploy.errors import HubError
 from cpudeploy.resolve.files import read_header
 from cpudeploy.resolve.ggml import TYPES
-from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, Parsed, describe, parse_header
+from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, Parsed, describe, parse_header, tensors_of
 from cpudeploy.types.base import from_json, to_json
-from cpudeploy.types.resolved import GgufHeader
+from cpudeploy.types.shape import AttentionLayers, ModelShape
 
 from .gguf_files import TENSOR_BYTES, write_gguf
 
 
-def header_of(path: Path) -> GgufHeader:
+def header_of(path: Path) -> ModelShape:
     with path.open("rb") as file:
-        return describe(read_header(file, "x"), size=path.stat().st_size, where="x")
+        return describe(read_header(file, "x"), where="x")
 
 
 def parsed(data: bytes) -> Parsed:
@@ -58,37 +58,37 @@ def test_it_agrees_with_the_gguf_library(tmp_path: Path) -> None:
 
     path = write_gguf(tmp_path / "x.gguf", more=more)
     ours, theirs = header_of(path), gguf.GGUFReader(path)
-    assert ours.tensor_bytes == sum(tensor.n_bytes for tensor in theirs.tensors) == TENSOR_BYTES
+    with path.open("rb") as file:
+        head = read_header(file, "x")
+    assert tensors_of(head, size=0).size == sum(tensor.n_bytes for tensor in theirs.tensors) == TENSOR_BYTES
     assert ours.vocabulary == len(theirs.fields["tokenizer.ggml.tokens"].data) == 300
     for name, field in theirs.fields.items():
         if name.startswith("GGUF.") or field.types[0] == gguf.GGUFValueType.ARRAY:
             continue
         if name != "tokenizer.chat_template":
-            assert ours.metadata[name] == field.contents()
-    with path.open("rb") as file:
-        assert read_header(file, "x").data_offset == theirs.data_offset
+            assert head.metadata[name] == field.contents()
+    assert head.data_offset == theirs.data_offset
     assert (ours.architecture, ours.layers, ours.context_length, ours.embedding) == ("llama", 2, 4096, 64)
-    assert (ours.kv_heads, ours.key_length, ours.value_length, ours.chat_template) == ((2, 2), 16, 8, True)
-    assert ours.metadata["tokenizer.ggml.tokens#"] == 300
+    assert ours.attention == (AttentionLayers(layers=2, kv_heads=2, key_length=16, value_length=8),)
+    assert ours.chat_template is True
 
 
 def test_every_tensor_type_of_the_library_has_its_size() -> None:
-    assert {int(kind): sizes for kind, sizes in gguf.GGML_QUANT_SIZES.items()}.items() <= dict(TYPES).items()
+    theirs = {int(kind): (kind.name, *sizes) for kind, sizes in gguf.GGML_QUANT_SIZES.items()}
+    assert theirs.items() <= {kind: tuple(its) for kind, its in TYPES.items()}.items()
 
 
 def test_what_a_header_leaves_out_follows_from_the_rest(tmp_path: Path) -> None:
     ours = header_of(
         write_gguf(tmp_path / "x.gguf", vocabulary=0, more=lambda writer: writer.add_vocab_size(77))
     )
-    assert ours.kv_heads == (8, 8)
-    assert (ours.key_length, ours.value_length) == (8, 8)
+    assert ours.attention == (AttentionLayers(layers=2, kv_heads=8, key_length=8, value_length=8),)
     assert (ours.vocabulary, ours.chat_template) == (77, False)
 
 
 def test_heads_may_differ_by_layer(tmp_path: Path) -> None:
     ours = header_of(write_gguf(tmp_path / "x.gguf", more=lambda writer: writer.add_head_count_kv([4, 0])))
-    assert ours.kv_heads == (4, 0)
-    assert ours.metadata["llama.attention.head_count_kv#"] == 2
+    assert ours.attention == (AttentionLayers(layers=1, kv_heads=4, key_length=8, value_length=8),)
 
 
 def test_a_vocabulary_of_megabytes_is_hopped_over(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_claims_that_cannot_be_are_refused_in_words(data: bytes, told: str) -> N
 )
 def test_what_is_no_language_model_is_refused(keys: list[bytes], told: str) -> None:
     with pytest.raises(HubError, match=told):
-        describe(parsed(header(*keys)), size=1000, where="x")
+        describe(parsed(header(*keys)), where="x")
 
 
 def test_a_tensor_type_newer_than_our_table_counts_by_the_files_size() -> None:
@@ -194,7 +194,7 @@ def test_a_tensor_type_newer_than_our_table_counts_by_the_files_size() -> None:
         count=2,
     )
     found = parsed(data)
-    assert describe(found, size=found.data_offset + 5000, where="x").tensor_bytes == 5000
+    assert tensors_of(found, size=found.data_offset + 5000).size == 5000
 
 
 def test_a_header_survives_its_json_form() -> None:
@@ -223,6 +223,6 @@ def test_damaged_headers_never_escape_as_anything_but_a_hub_error(data: st.DataO
     try:
         found = parse_header(bytes(sound), "x")
         if isinstance(found, Parsed):
-            describe(found, size=1000, where="x")
+            describe(found, where="x")
     except HubError as error:
         assert error.what and error.do

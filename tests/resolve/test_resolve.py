@@ -176,11 +176,11 @@ def test_what_the_last_release_had_needs_no_hub_where_every_host_holds_it(
         ),
     )
     again = found(SOURCE, holding)
-    assert (again.tree, again.source, again.entry, again.gguf) == (
+    assert (again.tree, again.source, again.entry, again.shape) == (
         first.tree,
         first.source,
         first.entry,
-        first.gguf,
+        first.shape,
     )
     assert "every host holds the last release's files" in again.notes[0]
     touched = msgspec.structs.replace(holding, weights=Weights(trees=holding.weights.trees))

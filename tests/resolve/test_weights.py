@@ -58,8 +58,10 @@ def test_a_quantisation_becomes_a_pinned_file_with_its_header(secrets: Secrets, 
         f"huggingface {REPO}@main (a1b2c3d)",
     )
     assert found.tree == tree_id(REPO, [("x-Q4_0.gguf", sha256)])
-    assert found.gguf is not None
-    assert (found.gguf.layers, found.gguf.tensor_bytes) == (2, TENSOR_BYTES)
+    assert found.shape is not None
+    assert found.shape.layers == 2
+    assert found.tensors is not None
+    assert found.tensors.size == TENSOR_BYTES
     assert found.size == len(model)
 
 
@@ -68,7 +70,7 @@ def test_only_the_header_of_a_large_file_is_fetched(secrets: Secrets, model: byt
     for ranges in (True, False):
         with run_hub({REPO: large}, ranges=ranges) as hub:
             found = resolve_weights(HuggingFace(repo=REPO), "gguf", asking(secrets, hub.url))
-        assert found.gguf is not None
+        assert found.shape is not None
         assert hub.server.sent < 10_000_000
 
 
@@ -79,8 +81,8 @@ def test_a_header_of_megabytes_is_fetched_in_growing_parts(
     data = write_gguf(tmp_path / "big.gguf", vocabulary=120_000).read_bytes()
     with run_hub({REPO: Repo({"x.gguf": data})}, ranges=ranges) as hub:
         found = resolve_weights(HuggingFace(repo=REPO), "gguf", asking(secrets, hub.url))
-    assert found.gguf is not None
-    assert found.gguf.vocabulary == 120_000
+    assert found.shape is not None
+    assert found.shape.vocabulary == 120_000
 
 
 def test_shards_share_one_folder_and_their_tensors_are_summed(secrets: Secrets, model: bytes) -> None:
@@ -90,8 +92,9 @@ def test_shards_share_one_folder_and_their_tensors_are_summed(secrets: Secrets, 
     assert [file.name for file in found.files] == ["x-Q8_0-00001-of-00002.gguf", "x-Q8_0-00002-of-00002.gguf"]
     assert found.files[0].urls[0].endswith("/Q8_0/x-Q8_0-00001-of-00002.gguf")
     assert found.entry == "x-Q8_0-00001-of-00002.gguf"
-    assert found.gguf is not None
-    assert found.gguf.tensor_bytes == 2 * TENSOR_BYTES
+    assert found.shape is not None
+    assert found.tensors is not None
+    assert found.tensors.size == 2 * TENSOR_BYTES
 
 
 def test_small_files_that_only_git_knows_are_hashed_once(secrets: Secrets, tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ def test_small_files_that_only_git_knows_are_hashed_once(secrets: Secrets, tmp_p
     assert {file.name: file.sha256 for file in found.files} == {
         name: hashlib.sha256(data).hexdigest() for name, data in repo.files.items()
     }
-    assert (found.entry, found.gguf) == ("", None)
+    assert (found.entry, found.shape) == ("", None)
 
 
 def test_small_content_that_is_not_what_git_names_is_refused(secrets: Secrets) -> None:
@@ -185,7 +188,7 @@ def test_a_header_that_a_mirror_told_is_not_taken_for_the_hubs(
 
         def vocabulary(hub: str) -> int:
             ask = asking(secrets, hub, mirror.url, cache=cache)
-            header = resolve_weights(HuggingFace(repo=REPO), "gguf", ask).gguf
+            header = resolve_weights(HuggingFace(repo=REPO), "gguf", ask).shape
             assert header is not None
             return header.vocabulary
 
@@ -306,7 +309,7 @@ def test_an_address_gives_size_and_header(secrets: Secrets, model: bytes) -> Non
             found = resolve_weights(Url(url=url, sha256=sha256.upper()), "gguf", asking(secrets, hub.url))
         [file] = found.files
         assert (file.name, file.size, file.sha256, file.urls) == ("my model.gguf", len(model), sha256, (url,))
-        assert found.gguf is not None
+        assert found.shape is not None
 
 
 def test_an_address_that_is_gone_is_an_error_unless_hosts_hold_the_file(
@@ -320,7 +323,7 @@ def test_an_address_that_is_gone_is_an_error_unless_hosts_hold_the_file(
         resolve_weights(source, "gguf", asking(secrets, hub.url))
     held = asking(secrets, hub.url, cache=Cache(tmp_path), held={sha256: len(model)})
     again = resolve_weights(source, "gguf", held)
-    assert (again.files, again.gguf) == (known.files, known.gguf)
+    assert (again.files, again.shape) == (known.files, known.shape)
     assert "hosts hold the file" in again.notes[0]
 
 
@@ -333,7 +336,7 @@ def test_an_address_must_name_a_file(secrets: Secrets) -> None:
 
 def test_a_path_on_the_host_is_taken_at_its_word(secrets: Secrets) -> None:
     found = resolve_weights(HostPath(path="/data/models/x.gguf"), "gguf", asking(secrets, "http://x"))
-    assert (found.files, found.entry, found.gguf) == ((), "x.gguf", None)
+    assert (found.files, found.entry, found.shape) == ((), "x.gguf", None)
     assert found.notes
 
 

@@ -80,7 +80,15 @@ def test_unknown_cores_are_never_guessed():
     unknown = type(unknown)(
         **{
             **{field: getattr(unknown, field) for field in unknown.__struct_fields__},
-            "cpu": Cpu(model="x", flags=(), online=4, cores=Unknown(unknown="no topology"), quota=None),
+            "cpu": Cpu(
+                model="x",
+                flags=(),
+                online=4,
+                sockets=1,
+                usable=(0, 1, 2, 3),
+                cores=Unknown(unknown="no topology"),
+                quota=None,
+            ),
         }
     )
     with pytest.raises(DoesNotFit, match="no topology"):

@@ -9,7 +9,7 @@ import pytest
 
 from cpudeploy.errors import DoesNotFit
 from cpudeploy.sizing import allocate
-from tests.factories import GIB, deployment, facts, header, placement, playbooks, resolved
+from tests.factories import GIB, deployment, facts, placement, playbooks, resolved, shape
 
 MIB = 1 << 20
 
@@ -64,4 +64,4 @@ def test_memory_that_the_manifest_sets_is_not_answered_with_a_smaller_context():
 
 
 def test_a_model_that_just_fits_is_not_refused():
-    assert allocations(facts(memory=16 * GIB), placement(context=header().context_length, parallel=8))
+    assert allocations(facts(memory=16 * GIB), placement(context=shape().context_length, parallel=8))
