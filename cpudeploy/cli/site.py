@@ -25,7 +25,7 @@ from ..transport import Connection, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
-from .troubles import code_of
+from .troubles import code_of, note
 
 _AT_ONCE = 32
 """Hosts connected to at the same time."""
@@ -110,6 +110,12 @@ def _reach(found: Site) -> None:
             else:
                 found.facts[name] = result
     found.facts_s = time.monotonic() - started
+    notes: dict[str, list[str]] = {}
+    for name, connection in found.connections.items():
+        for text in connection.notes:
+            notes.setdefault(text, []).append(name)
+    for text, names in notes.items():
+        note(names[0] if len(names) == 1 else f"{len(names)} hosts", text)
 
 
 def _one(found: Site, host: Host) -> Facts | CpudeployError:

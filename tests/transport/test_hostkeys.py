@@ -18,7 +18,9 @@ def blob(key: bytes) -> str:
     return base64.b64encode(key).decode()
 
 
-def settings(file: Path, *, accept_new: bool = False, known_name: str = "web1") -> Settings:
+def settings(
+    file: Path, *, accept_new: bool = False, hash_names: bool = False, known_name: str = "web1"
+) -> Settings:
     return Settings(
         name="h1",
         address="web1",
@@ -29,6 +31,8 @@ def settings(file: Path, *, accept_new: bool = False, known_name: str = "web1") 
         only_key_files=False,
         agent=None,
         known_hosts=(file, file.with_name("absent")),
+        record_in=file,
+        hash_names=hash_names,
         accept_new=accept_new,
         connect_timeout_s=10,
     )
