@@ -21,7 +21,7 @@ from ..manifest import Manifest, load
 from ..plan.questions import questions
 from ..probe import probe
 from ..secrets import Secret, Secrets
-from ..transport import Connection, connect
+from ..transport import Connection, Starts, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
@@ -102,9 +102,11 @@ def site(
 
 def _reach(found: Site) -> None:
     started = time.monotonic()
-    hosts = found.deployment.hosts
+    hosts, starts = found.deployment.hosts, Starts()
     with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(hosts)))) as pool:
-        for name, result in zip(hosts, pool.map(lambda host: _one(found, host), hosts.values()), strict=True):
+        for name, result in zip(
+            hosts, pool.map(lambda host: _one(found, host, starts), hosts.values()), strict=True
+        ):
             if isinstance(result, CpudeployError):
                 found.troubles[name] = result
             else:
@@ -118,9 +120,9 @@ def _reach(found: Site) -> None:
         note(names[0] if len(names) == 1 else f"{len(names)} hosts", text)
 
 
-def _one(found: Site, host: Host) -> Facts | CpudeployError:
+def _one(found: Site, host: Host, starts: Starts) -> Facts | CpudeployError:
     try:
-        connection = connect(host, found.secrets)
+        connection = connect(host, found.secrets, starts)
         found.connections[host.name] = connection
         return probe(connection, questions(found.deployment, host))
     except CpudeployError as error:

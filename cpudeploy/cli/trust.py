@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..transport.trust import Shown
     from ..types.deployment import Host
 
-_AT_ONCE = 16
+_AT_ONCE = 32
 _ROUNDS = 10
 """More hops than a way to a host can have."""
 
@@ -76,11 +76,14 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
 def _look(hosts: Iterable[Host], troubles: dict[str, CpudeployError]) -> list[tuple[Host, Shown | None]]:
     """The next unknown key of each host; what keeps one from showing any is its trouble."""
     from ..errors import CpudeployError
+    from ..transport import Starts
     from ..transport.trust import next_unknown
+
+    starts = Starts()
 
     def one(host: Host) -> Shown | CpudeployError | None:
         try:
-            return next_unknown(host)
+            return next_unknown(host, starts)
         except CpudeployError as error:
             return error
 

@@ -20,10 +20,10 @@ import fabric
 import paramiko
 
 from ..errors import ConnectError
-from ..types.deployment import Host
 from .hostkeys import check, is_known, known
 from .login import Keys
 from .settings import Settings
+from .starts import Starts
 
 # paramiko tells each failure to its log with a traceback; without a handler Python prints them.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -41,7 +41,7 @@ Judge = Callable[[Settings, str, bytes], None]
 """Told each hop's key (kind, key); raises what ends the connection."""
 
 
-def open_ssh(host: Host, settings: Settings) -> tuple[fabric.Connection, tuple[str, ...]]:
+def open_ssh(settings: Settings, starts: Starts) -> tuple[fabric.Connection, tuple[str, ...]]:
     """A connected fabric connection and notes.
 
     Raises ConnectError saying which it is: name, refused, timeout, host key, login, or broken.
@@ -52,18 +52,19 @@ def open_ssh(host: Host, settings: Settings) -> tuple[fabric.Connection, tuple[s
         if note := check(hop, kind, key):
             notes.append(note)
 
-    connection = _connected(settings, judge)
+    connection = _connected(settings, judge, starts)
     _guard_link(connection)
     return connection, (*_all_notes(settings), *notes)
 
 
-def _connected(settings: Settings, judge: Judge) -> fabric.Connection:
+def _connected(settings: Settings, judge: Judge, starts: Starts) -> fabric.Connection:
     """Connect through all hops. Resets at connect are tried again, with jitter."""
     for attempt in range(1, _ATTEMPTS + 1):
         connection, hops = _prepare(settings, judge)
-        begun = time.monotonic()
         try:
-            connection.open()
+            with starts.turn(settings):
+                begun = time.monotonic()
+                connection.open()
             return connection
         except (ConnectError, _Shown):
             close_ssh(connection)
@@ -97,7 +98,7 @@ class _Shown(Exception):
         self.new = new
 
 
-def unknown_key(settings: Settings) -> NewKey | None:
+def unknown_key(settings: Settings, starts: Starts) -> NewKey | None:
     """The first hop towards the host whose key is not known; None: all are. Logs in to jumps only.
 
     Raises ConnectError for a key that changed, and for what keeps the hosts from being reached.
@@ -110,7 +111,7 @@ def unknown_key(settings: Settings) -> NewKey | None:
             raise _Shown(None)
 
     try:
-        close_ssh(_connected(settings, judge))
+        close_ssh(_connected(settings, judge, starts))
     except _Shown as shown:
         return shown.new
     raise AssertionError("a connection without a host key")

@@ -13,6 +13,7 @@ from ..types.deployment import Host
 from .hostkeys import fingerprint, record
 from .settings import resolve
 from .ssh import NewKey, unknown_key
+from .starts import Starts
 
 _ALGORITHMS = {"ssh-ed25519": "ED25519", "ssh-rsa": "RSA", "ssh-dss": "DSA"}
 
@@ -33,14 +34,14 @@ class Shown:
         return record(self.new.hop, self.new.kind, self.new.key)
 
 
-def next_unknown(host: Host) -> Shown | None:
+def next_unknown(host: Host, starts: Starts) -> Shown | None:
     """The first key on the way to `host` that is not known; None: all are, or the host is this machine.
 
     Raises ConnectError for a key that changed or is revoked, and where the host can't be reached.
     """
     if host.connection == "local":
         return None
-    new = unknown_key(resolve(host.name, host.ssh))
+    new = unknown_key(resolve(host.name, host.ssh), starts)
     if new is None:
         return None
     return Shown(

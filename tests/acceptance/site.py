@@ -90,18 +90,18 @@ class Site:
         The answer's body."""
         lines = [f"{request} HTTP/1.0", "Host: localhost", f"Content-Length: {len(body.encode())}"]
         lines += ["Content-Type: application/json"] + ([f"Authorization: Bearer {key}"] if key else [])
-        done = subprocess.run(
-            [
-                *("ssh", "-F", str(self.lab.state / "ssh_config"), "-W", f"127.0.0.1:{port}"),
-                f"root@{self.lab.hosts[host].address}",
-            ],
-            input="\r\n".join([*lines, "", body]),
-            capture_output=True,
+        tunnel = ["ssh", "-F", str(self.lab.state / "ssh_config"), "-W", f"127.0.0.1:{port}"]
+        # Its input stays open until the answer is there: servers give up on who has closed already.
+        with subprocess.Popen(
+            ["timeout", "60", *tunnel, f"root@{self.lab.hosts[host].address}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=60,
-            check=True,
-        )
-        return done.stdout.partition("\r\n\r\n")[2]
+        ) as process:
+            assert process.stdin and process.stdout
+            process.stdin.write("\r\n".join([*lines, "Connection: close", "", body]))
+            process.stdin.flush()
+            return process.stdout.read().partition("\n\n")[2]
 
 
 def bare_hosts(lab: Lab, *specs: HostSpec) -> None:

@@ -119,7 +119,9 @@ def test_an_ipv6_scope_stays_with_its_address(config: Path, address: str) -> Non
         ("ssh://ops@first:2201", "first", 2201),
     ],
 )
-def test_a_jump_is_a_name_or_an_ipv6_address_with_or_without_user_and_port(config: Path, jump: str, address: str, port: int) -> None:
+def test_a_jump_is_a_name_or_an_ipv6_address_with_or_without_user_and_port(
+    config: Path, jump: str, address: str, port: int
+) -> None:
     config.write_text(f"Host web1\n  ProxyJump {jump}\n")
     hop = resolve("h1", ssh(config)).jump
     assert hop is not None
