@@ -274,23 +274,21 @@ def _caches(config: _Config, kinds: Iterable[str], latent: bool, notes: list[str
     if indexer:
         notes.append("every layer is counted with an index of its keys")
     caches = []
-    for kind, heads in zip(kinds, _by_layer(config, full.kv_heads), strict=False):
+    for layer, kind in enumerate(kinds):
         if kind == "window":
             caches.append(near)
         elif kind in ("full", "both"):
-            caches.append(full if heads is None else full._replace(kv_heads=heads))
+            caches.append(full._replace(kv_heads=_kv_heads(config, layer, full.kv_heads)))
             if indexer:
                 caches.append(Cache(1, indexer, 0))
     return caches
 
 
-def _by_layer(config: _Config, usual: int) -> list[int | None]:
-    """KV heads of each layer where they are listed one by one; None: the usual number."""
-    for key in _KV_HEADS:
-        listed = config.listed(key)
-        if listed:
-            return [each if isinstance(each, int) and 0 <= each <= usual else None for each in listed]
-    return [None] * MAX_LAYERS
+def _kv_heads(config: _Config, layer: int, usual: int) -> int:
+    """Of one layer, where they are listed one by one."""
+    listed = next(filter(None, map(config.listed, _KV_HEADS)), [])
+    its = listed[layer] if layer < len(listed) else None
+    return its if isinstance(its, int) and 0 <= its <= usual else usual
 
 
 def _full(config: _Config, latent: bool, notes: list[str]) -> Cache:

@@ -150,7 +150,8 @@ albert bert camembert deberta debertav2 distilbert electra ernie eurobert gtenew
 modernbert neobert new nomicbert roberta xlmroberta xlmrobertaflash
 """
 _PLAIN = """
-apertus arcee baichuan bitnet bloom chatglm codegen cohere dbrx deepseek dots1 ernie45 ernie45moe exaone falcon
+apertus arcee
+baichuan bitnet bloom chatglm codegen cohere dbrx deepseek dots1 ernie45 ernie45moe exaone falcon
 falconmamba gemma glm4moe glm4moelite gpt2 gptbigcode gptj gptneo gptneox granite granitemoe granitemoeshared
 grok1 helium hunyuanv1dense hunyuanv1moe internlm internlm2 kimik2 kimilinear llama minicpm minimaxm2 mpt
 nemotron olmo olmo2 olmoe openelm opt orion persimmon phi phi3 phimoe qwen qwen2 qwen25vl qwen2moe qwen2vl

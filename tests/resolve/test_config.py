@@ -30,7 +30,9 @@ def state_bytes(shape: ModelShape) -> int:
     return sum(each.layers * (each.conv + each.state) * 4 for each in shape.recurrent)
 
 
-def base(model_type: str, layers: int, hidden: int, heads: int, kv: int, **more: Any) -> dict[str, Any]:
+def base(
+    model_type: str, layers: int, hidden: int, heads: int, kv: int | None, **more: Any
+) -> dict[str, Any]:
     return {
         "model_type": model_type,
         "num_hidden_layers": layers,
@@ -98,6 +100,10 @@ FAMILIES = [
         (attends(62, 40, 96, 64),),
     ),
     (base("xlm-roberta", 24, 1024, 16, 0), ()),
+    (
+        base("openelm", 4, 1280, 20, None) | {"num_kv_heads": [3, 3, 5]},
+        (attends(2, 3, 64), attends(2, 5, 64)),
+    ),
 ]
 
 
