@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +23,8 @@ from ..types.resolved import ResolvedWeights, WeightFile
 from ..types.shape import ModelShape, Tensors
 from .cache import Cache
 from .files import Files
-from .gguf import Parsed, describe, tensors_of
+from .gguf import Parsed
+from .gguf_shape import describe, tensors_of
 from .hub import Hub, Snapshot, snapshot
 from .known import HeldTree, source_text
 from .selection import Format, Listed, safe_name, select
@@ -234,14 +234,11 @@ def _header(
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         parsed = dict(zip(shards, pool.map(parsed_of, shards), strict=True))
     first = next(file for file in shards if file.name == entry)
-    shape = describe(parsed[first], where=f"{where} {entry}")
-    each = [tensors_of(its, size=shard.size) for shard, its in parsed.items()]
-    matrices: Counter[str] = Counter()
-    for its in each:
-        matrices.update(its.matrices)
-    return shape, Tensors(
-        size=sum(its.size for its in each), matrices=dict(matrices), experts=sum(its.experts for its in each)
+    shape = describe(
+        parsed[first], where=f"{where} {entry}", parameters=sum(each.parameters for each in parsed.values())
     )
+    order = sorted(shards, key=lambda file: file != first)
+    return shape, tensors_of([(parsed[file], file.size) for file in order])
 
 
 def _header_of(sha256: str, asked: Sequence[tuple[str, str]], web: Files, cache: Cache) -> Parsed:
