@@ -83,6 +83,12 @@ def shape_of(
     )
 
 
+def is_encoder(config: Mapping[str, Any]) -> bool:
+    """Whether the model reads a text at once, and writes none."""
+    return _Config(config, _CONFIG).family in ENCODERS
+
+
+_CONFIG = "config.json"
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")

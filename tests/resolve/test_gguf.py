@@ -24,7 +24,7 @@ from .gguf_files import TENSOR_BYTES, write_gguf
 
 def header_of(path: Path) -> ModelShape:
     with path.open("rb") as file:
-        return describe(read_header(file, "x"), where="x")
+        return describe(read_header(file, "x", parse_header), where="x")
 
 
 def parsed(data: bytes) -> Parsed:
@@ -60,7 +60,7 @@ def test_it_agrees_with_the_gguf_library(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "x.gguf", more=more)
     ours, theirs = header_of(path), gguf.GGUFReader(path)
     with path.open("rb") as file:
-        head = read_header(file, "x")
+        head = read_header(file, "x", parse_header)
     assert tensors_of([(head, 0)]).size == sum(tensor.n_bytes for tensor in theirs.tensors) == TENSOR_BYTES
     assert ours.vocabulary == len(theirs.fields["tokenizer.ggml.tokens"].data) == 300
     for name, field in theirs.fields.items():

@@ -10,6 +10,7 @@ import gguf
 import pytest
 
 from cpudeploy.resolve.files import read_header
+from cpudeploy.resolve.gguf import parse_header
 from cpudeploy.resolve.gguf_shape import describe
 from cpudeploy.types.shape import AttentionLayers, ModelShape, RecurrentLayers
 
@@ -41,7 +42,7 @@ def read(
     writer.close()
     assert gguf.GGUFReader(path).fields  # the library accepts it too
     with path.open("rb") as file:
-        return describe(read_header(file, "x"), where="x")
+        return describe(read_header(file, "x", parse_header), where="x")
 
 
 def attends(
