@@ -41,7 +41,7 @@ def shape_of(
     where layers or heads are not said.
     """
     known = _Config(config, where)
-    layers = known.need("number of layers", _LAYERS, most=MAX_LAYERS)
+    layers = _layers(known)
     kinds, assumed = _kinds(known, layers)
     notes = list(assumed)
     shared = min(known.number("num_kv_shared_layers"), layers)
@@ -190,6 +190,14 @@ def _flat(config: Mapping[str, Any], depth: int) -> dict[str, Any]:
     return values
 
 
+def _layers(config: _Config) -> int:
+    """How many there are; some configurations only list them."""
+    if said := config.number(*_LAYERS, most=MAX_LAYERS):
+        return said
+    listed = config.listed("layers_block_type") or config.text("hybrid_override_pattern")
+    return min(len(listed), MAX_LAYERS) or config.need("number of layers", _LAYERS)
+
+
 def _kinds(config: _Config, layers: int) -> tuple[list[str], list[str]]:
     """What each layer is (full, window, recurrent, both, none), and what had to be assumed."""
     for key in ("layer_types", "layers_block_type", "block_types"):
@@ -330,7 +338,10 @@ def _state(config: _Config) -> State:
     if kimi is not None:
         heads, width = kimi.number("num_heads"), kimi.number("head_dim")
         kernel = kimi.number("short_conv_kernel_size", default=4)
-        return State(3 * (kernel - 1) * heads * width, heads * width * width)
+        return State(3 * max(kernel - 1, 0) * heads * width, heads * width * width)
+    if heads := config.number("linear_num_heads"):
+        width, kernel = config.number("linear_head_dim"), config.number("linear_conv_kernel_dim")
+        return State(3 * max(kernel - 1, 0) * heads * width, heads * width * width)
     if config.has("linear_num_value_heads"):
         inner = config.number("linear_num_value_heads") * config.number("linear_value_head_dim")
         return convolved(

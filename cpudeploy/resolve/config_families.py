@@ -98,7 +98,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         },
         "mamba": {"state_size": 16, "conv_kernel": 4, "expand": 2},
         "mamba2": {"state_size": 128, "conv_kernel": 4, "expand": 2, "n_groups": 8},
-        "minicpm3": {"v_head_dim": 64},
+        "kimilinear": _MLA,
+        "minicpm3": {"kv_lora_rank": 256, "qk_rope_head_dim": 32, "qk_nope_head_dim": 64, "v_head_dim": 64},
         "ministral": {"num_key_value_heads": 8},
         "mistral": {
             "num_hidden_layers": 32,
@@ -120,6 +121,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         },
         "olmo3": {"sliding_window": 4096},
         "qwen3": {"head_dim": 128},
+        "qwen3moe": {"num_key_value_heads": 4},
         "qwen35": {**_GATED_DELTA, "num_attention_heads": 16, "num_key_value_heads": 4},
         "qwen35moe": {**_GATED_DELTA, "num_attention_heads": 16, "num_key_value_heads": 2},
         "qwen3next": {**_GATED_DELTA, "num_attention_heads": 16, "num_key_value_heads": 2},
