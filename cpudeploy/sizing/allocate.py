@@ -19,7 +19,7 @@ from ..types.resolved import Resolved, ResolvedWeights
 from .cores import Share, Wish, share_cores
 from .cpulist import parse_cpulist
 from .fit import largest_that_fits
-from .gguf import MIB, container_limit, gguf_need, slot_tokens
+from .gguf import MIB, Serving, container_limit, gguf_need, slot_tokens
 
 _DEFAULT_CONTEXT = 8192
 _HOST_RESERVE = 384 * MIB
@@ -115,14 +115,8 @@ def _one(
                 where=where,
                 do=f"lower context to {trained}",
             )
-        need = gguf_need(
-            shape,
-            tensors,
-            file_bytes=weights.size,
-            context=context,
-            parallel=placement.parallel,
-            cache_ram=cache,
-        )
+        serving = Serving(context=context, parallel=placement.parallel, cache_ram=cache)
+        need = gguf_need(shape, tensors, serving, file_bytes=weights.size)
     elif placement.memory is not None:
         context = placement.context or _DEFAULT_CONTEXT
         need = MemoryNeed(weights=0, repack=0, kv=0, state=0, compute=0, engine=placement.memory, cache=0)

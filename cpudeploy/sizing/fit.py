@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..types.shape import ModelShape, Tensors
-from .gguf import SLOT_GRAIN, container_limit, gguf_need
+from .gguf import SLOT_GRAIN, Serving, container_limit, gguf_need
 
 
 def largest_that_fits(
@@ -26,9 +26,8 @@ def largest_that_fits(
     the smallest fits."""
 
     def fits(context: int, parallel: int) -> bool:
-        need = gguf_need(
-            shape, tensors, file_bytes=file_bytes, context=context, parallel=parallel, cache_ram=cache_ram
-        )
+        serving = Serving(context=context, parallel=parallel, cache_ram=cache_ram)
+        need = gguf_need(shape, tensors, serving, file_bytes=file_bytes)
         return container_limit(need.total) <= room
 
     contexts = range((context - 1) // SLOT_GRAIN * SLOT_GRAIN, 0, -SLOT_GRAIN)
