@@ -123,7 +123,7 @@ class Publish(Struct, frozen=True, kw_only=True):
 class Container(Struct, frozen=True, kw_only=True):
     """A container of the engine, ours (`mark`) or foreign. Never environment, never command.
 
-    memory and quota 0: no limit. cpuset empty: none.
+    memory and quota 0: no limit. cpuset and cpuset_mems (its NUMA nodes) empty: none.
     """
 
     id: str
@@ -138,6 +138,7 @@ class Container(Struct, frozen=True, kw_only=True):
     restart_policy: str
     started_at: str
     cpuset: str
+    cpuset_mems: str = ""
     quota: float
     memory: int
     memory_swap: int
