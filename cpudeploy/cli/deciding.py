@@ -14,7 +14,7 @@ from ..types.plan import Plan
 from .site import Site, narrowed
 
 
-def decide(site: Site, inventory: Path) -> Plan:
+def decide(site: Site, inventory: Path, *, repack: bool = False) -> Plan:
     """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
     stands in the way of a plan for all of them."""
     manifest = site.manifest
@@ -31,6 +31,7 @@ def decide(site: Site, inventory: Path) -> Plan:
         origin=origin_of(inventory),
         unreachable=site.unreachable,
         unknown=site.unknown,
+        repack=repack,
     )
 
 

@@ -13,6 +13,7 @@ from .options import (
     inventory_argument,
     limit_option,
     playbooks_option,
+    repack_option,
     sudo_option,
     verbose_option,
 )
@@ -24,6 +25,7 @@ from .options import (
 @playbooks_option
 @sudo_option
 @verbose_option
+@repack_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
 @format_option("text", "json", "markdown")
 def command(
@@ -32,6 +34,7 @@ def command(
     playbooks: tuple[Path, ...],
     ask_sudo_pass: bool,
     verbose: bool,
+    repack: bool,
     detailed_exitcode: bool,
     output: str,
 ) -> int:
@@ -44,7 +47,7 @@ def command(
     from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-        plan = decide(found, inventory)
+        plan = decide(found, inventory, repack=repack)
         console = stdout()
         if output == "json":
             console.write(json_document(plan))

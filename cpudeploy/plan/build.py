@@ -37,6 +37,7 @@ from ..types.resolved import Resolved
 from .disk import refuse_full_disks
 from .headline import headline
 from .questions import questions
+from .warnings import sizing_warnings
 
 _ENGINE_FIRST = (
     "only the engine's start is planned; what it holds can be seen once it runs, and apply goes on then"
@@ -52,16 +53,18 @@ def make_plan(
     origin: str,
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
+    repack: bool = False,
 ) -> Plan:
     """The plan for every host that told its facts. A host that could not be reached (`unreachable`), whose
     facts could not be read (`unknown`), or that can't be brought to what is wanted stands in it with the
-    reason and without changes: one host's trouble is not the others'.
+    reason and without changes: one host's trouble is not the others'. `repack`: cores and memory are dealt
+    out anew, also to models that run.
     """
 
     def of(context: HostContext) -> HostPlan:
         if context.host.retired:
             return _plan_of(context, remove_all_changes(context, "retired"))
-        return _host_plan(context, playbooks, origin)
+        return _host_plan(context, playbooks, origin, repack=repack, fleet=facts)
 
     return _plan(deployment, facts, resolved, unreachable or {}, unknown or {}, origin, of, destroy=False)
 
@@ -129,7 +132,14 @@ def _notes(resolved: Resolved) -> tuple[str, ...]:
     return tuple(dict.fromkeys(told))
 
 
-def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: str) -> HostPlan:
+def _host_plan(
+    context: HostContext,
+    playbooks: Mapping[str, Playbook],
+    origin: str,
+    *,
+    repack: bool,
+    fleet: Mapping[str, Facts],
+) -> HostPlan:
     if context.facts.root == "none":
         raise HostError(
             "there is no root on this host: the login is not root and sudo is not used",
@@ -144,7 +154,15 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
             return msgspec.structs.replace(begun, partial=True)
     engines = dict.fromkeys(context.deployment.backends[p.backend].playbook for p in placements)
     flags = [warning for name in engines for warning in refuse_missing_flags(context, playbooks[name])]
-    allocations = allocate(context.deployment, context.host.name, context.facts, context.resolved, playbooks)
+    allocations = allocate(
+        context.deployment,
+        context.host.name,
+        context.facts,
+        context.resolved,
+        playbooks,
+        repack=repack,
+        fleet=fleet,
+    )
     if _wants(context.host, placements, context.deployment, playbooks, "curl"):
         changes += curl_changes(context)
     if _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
@@ -165,7 +183,7 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
     refuse_taken_ports(context, named)
     changes += removal_changes(context, frozenset(named), origin)
     changes += _rollout(context, placements, wanted, named, playbooks, origin)
-    warnings = (*flags, *_warnings(context, allocations))
+    warnings = (*flags, *sizing_warnings(context, allocations, changes))
     return _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)
 
 
@@ -236,23 +254,6 @@ def _insecure(context: HostContext, placements: list[Placement]) -> tuple[str, .
         for place in context.resolved.images[backend].places
     ]
     return tuple(dict.fromkeys(place.registry for place in places if place.insecure))
-
-
-def _warnings(context: HostContext, allocations: Mapping[str, Allocation]) -> tuple[str, ...]:
-    """What is allowed but wants a word. Free memory is one: it is a fact of the moment."""
-    available = context.facts.memory.available
-    new = [
-        allocation
-        for allocation in allocations.values()
-        if container_name(context.deployment.name, allocation.model, 0) not in context.facts.containers
-    ]
-    wanted = sum(allocation.need.total for allocation in new)
-    if isinstance(available, int) and wanted > available:
-        return (
-            f"{wanted / (1 << 30):.1f} GiB wanted by new models, {available / (1 << 30):.1f} GiB free now: "
-            "the host may swap or kill",
-        )
-    return ()
 
 
 def _plan_of(

@@ -60,7 +60,9 @@ def test_of_two_models_each_that_could_make_room_alone_is_told():
 
 
 def test_memory_that_the_manifest_sets_is_not_answered_with_a_smaller_context():
-    assert "would fit" not in refused(facts(memory=GIB), placement(memory=4 * GIB))
+    advice = refused(facts(memory=GIB), placement(memory=4 * GIB))
+    assert "context" not in advice
+    assert "leave `memory` out" in advice
 
 
 def test_a_model_that_just_fits_is_not_refused():
