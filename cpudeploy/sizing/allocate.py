@@ -10,12 +10,14 @@ from collections.abc import Mapping
 
 from ..errors import DoesNotFit, NotYet
 from ..types.allocation import Allocation, MemoryNeed
+from ..types.base import Unknown
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Container, Facts
 from ..types.names import container_name
 from ..types.playbook import Playbook
 from ..types.release import Instance, read_release
 from ..types.resolved import Resolved, ResolvedWeights
+from ..types.shape import Tensors
 from .cores import Share, Wish, share_cores
 from .cpulist import parse_cpulist
 from .fit import largest_that_fits
@@ -118,7 +120,7 @@ def _one(
         need = gguf_need(
             shape,
             tensors,
-            file_bytes=weights.size,
+            file_bytes=_file_bytes(weights.size, tensors),
             context=context,
             parallel=placement.parallel,
             cache_ram=cache,
@@ -160,6 +162,11 @@ def _one(
         kept=share.kept,
         reasons=reasons,
     )
+
+
+def _file_bytes(size: int | Unknown, tensors: Tensors) -> int:
+    """Bytes of a model's files; where nobody told their size those of its tensors, which are most of it."""
+    return tensors.size if isinstance(size, Unknown) else size
 
 
 def _keeps_memory(
@@ -208,7 +215,7 @@ def _advice(mine: list[Allocation], resolved: Resolved, excess: int) -> str:
         context, parallel = largest_that_fits(
             weights.shape,
             weights.tensors,
-            file_bytes=weights.size,
+            file_bytes=_file_bytes(weights.size, weights.tensors),
             context=allocation.context,
             parallel=allocation.parallel,
             cache_ram=allocation.need.cache,
