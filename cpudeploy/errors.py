@@ -107,6 +107,10 @@ class RegistryError(CpudeployError):
     """An image could not be resolved or pulled."""
 
 
+class RecordError(CpudeployError):
+    """A file of recorded facts can't be written, read or understood."""
+
+
 class HubError(CpudeployError):
     """Model files could not be resolved or fetched."""
 

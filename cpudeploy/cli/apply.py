@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import OK
+from ..errors import ERROR, OK
 from .options import (
     format_option,
     inventory_argument,
@@ -47,5 +47,6 @@ def command(
             return code, any(host.partial for host in plan.hosts.values())
 
     code, more = once()
-    # A second time for what could not be seen the first time; never a third.
-    return once()[0] if more and code == OK else code
+    # A second time for what could not be seen the first time; never a third. 1 says only that something was
+    # left out of the plan.
+    return once()[0] if more and code in (OK, ERROR) else code

@@ -110,6 +110,7 @@ def _allocation_rows(allocation: Allocation) -> Iterable[Row]:
         "compute": need.compute,
         "engine": need.engine,
         "prompt cache": need.cache,
+        "projector": need.projector,
     }
     context = f"{allocation.context} × {count(allocation.parallel, 'request')}"
     yield Row("cpus", allocation.cpuset, _why(allocation, "cpus", threads))

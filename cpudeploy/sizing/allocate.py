@@ -148,6 +148,9 @@ class _Site:
         return not known or any(each.split("/")[1:2] == [facts.os.arch] for each in known)
 
     def _fits(self, host: str, facts: Facts) -> bool:
+        placements = [placement for placement in self.deployment.placements if placement.host == host]
+        if any(f"{each.model}@{host}" not in self.resolved.weights for each in placements):
+            return False  # nobody looked up what else that host is to run
         try:
             self.allocate(host, facts)
         except DoesNotFit:

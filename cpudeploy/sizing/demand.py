@@ -83,7 +83,12 @@ def demand(
                 where=where,
                 do=f"lower context to {trained}",
             )
-        projector = sum(file.size for file in weights.files if file.name == weights.projector)
+        size = _file_bytes(weights)
+        projector = sum(
+            file.size
+            for file in weights.files
+            if file.name == weights.projector and not isinstance(file.size, Unknown)
+        )
         serving = Serving(
             context=context,
             parallel=placement.parallel,
@@ -93,7 +98,7 @@ def demand(
             projector=projector,
             flags=None if isinstance(facts.cpu.flags, Unknown) else frozenset(facts.cpu.flags),
         )
-        measures = Measures(weights.shape, weights.tensors, serving, weights.size - projector)
+        measures = Measures(weights.shape, weights.tensors, serving, size - projector)
         need = measures.need
     elif placement.memory is not None:
         context = placement.context or DEFAULT_CONTEXT
@@ -113,6 +118,13 @@ def demand(
         params=params,
         tree=weights.tree,
     )
+
+
+def _file_bytes(weights: ResolvedWeights) -> int:
+    """Bytes of a model's files; where nobody told their size those of its tensors, which are most of it."""
+    if isinstance(weights.size, Unknown):
+        return weights.tensors.size if weights.tensors is not None else 0
+    return weights.size
 
 
 def reasons_of(demand: Demand) -> dict[str, str]:

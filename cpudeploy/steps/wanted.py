@@ -13,6 +13,7 @@ from ..manifest.sizes import parse_size
 from ..manifest.templates import TemplateError, evaluate, render
 from ..manifest.versions import Version, backend_version
 from ..types.allocation import Allocation
+from ..types.base import Unknown
 from ..types.deployment import Backend, Placement
 from ..types.facts import Publish
 from ..types.names import container_name, secret_path, volume_name
@@ -48,7 +49,10 @@ def wanted_instance(
     values = _values(placement, allocation, backend, playbook, image, weights, template, version)
     secrets = _secrets(context, placement, template, name)
     spec = ContainerSpec(
-        image=parse_reference(image.reference).at(image.digest),
+        # Where nobody knows the digest, the spec says so by having none: it is of a plan nobody can apply.
+        image=image.reference
+        if isinstance(image.digest, Unknown)
+        else parse_reference(image.reference).at(image.digest),
         entrypoint=tuple(render(part, values) for part in template.entrypoint),
         command=(*_arguments(template, values), *(render(arg, values) for arg in placement.args)),
         env={key: render(text, values) for key, text in {**template.env, **placement.env}.items()},
