@@ -238,8 +238,12 @@ def _host_plan(
         if context.facts.engine.state == "stopped":
             begun = _plan_of(context, tuple(changes), warnings=(_ENGINE_FIRST,))
             return msgspec.structs.replace(begun, partial=True)
-    engines = dict.fromkeys(context.deployment.backends[p.backend].playbook for p in placements)
-    flags = [warning for name in engines for warning in refuse_missing_flags(context, playbooks[name])]
+    engines = [context.deployment.backends[name] for name in dict.fromkeys(p.backend for p in placements)]
+    flags = dict.fromkeys(
+        warning
+        for backend in engines
+        for warning in refuse_missing_flags(context, backend, playbooks[backend.playbook])
+    )
     around = _as_strangers(context, left_alone)
     allocations = allocate(
         context.deployment,
