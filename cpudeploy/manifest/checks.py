@@ -54,14 +54,23 @@ def check_texts(settings: Settings, playbook: Playbook | None, problems: Problem
     for node in (*((args.items or ()) if args else ()), *((env.entries or {}).values() if env else ())):
         if isinstance(node.value, str) and (playbook is not None or "param" not in node.value):
             check_text(node, allowed, problems)
-    if playbook is None or args is None:
+    if playbook is None:
         return
-    for node in args.items or ():
+    for name, node in (env.entries or {}).items() if env else ():
+        why = next((each.why for each in playbook.refuses if name in each.env), None)
+        if why is not None:
+            problems.add(node.at, f"{show(name)} can't be set in `env`: {why}", "remove it")
+    for node in (args.items or ()) if args else ():
         conflict = flag_conflict(str(node.value), playbook)
         if conflict is not None:
             flag, field = conflict
             do = f"set `{field}` instead" if field else "remove it"
             problems.add(node.place, f"{show(flag)} is already set by playbook {show(playbook.name)}", do)
+            continue
+        refused = refused_flag(str(node.value), playbook)
+        if refused is not None:
+            flag, why = refused
+            problems.add(node.place, f"{show(flag)} can't be given in `args`: {why}", "remove it")
 
 
 def flag_conflict(argument: str, playbook: Playbook) -> tuple[str, str | None] | None:
@@ -69,14 +78,21 @@ def flag_conflict(argument: str, playbook: Playbook) -> tuple[str, str | None] |
 
     `--flag=value` repeats `--flag`, and `--some_flag` repeats `--some-flag`: engines read them alike.
     """
-    if playbook.container is None or not argument.startswith("-"):
-        return None
+    rendered = playbook.container.arguments if playbook.container is not None else ()
+    found = ((flag, each.field) for each in rendered for flag in each.flags if _repeats(argument, flag))
+    return next(found, None)
+
+
+def refused_flag(argument: str, playbook: Playbook) -> tuple[str, str] | None:
+    """The flag an argument gives that the playbook refuses, and why; None when it gives none."""
+    found = ((flag, each.why) for each in playbook.refuses for flag in each.flags if _repeats(argument, flag))
+    return next(found, None)
+
+
+def _repeats(argument: str, flag: str) -> bool:
     given = argument.partition("=")[0]
-    for rendered in playbook.container.arguments:
-        for flag in rendered.flags:
-            if given == flag or (flag.startswith("--") and given.replace("_", "-") == flag.replace("_", "-")):
-                return flag, rendered.field
-    return None
+    long = flag.startswith("--") and given.startswith("-")
+    return given == flag or (long and given.replace("_", "-") == flag.replace("_", "-"))
 
 
 def check_playbook_fit(settings: Settings, playbook: Playbook, problems: Problems) -> None:

@@ -15,7 +15,7 @@ from .document import Node, NodePath, read_document
 from .hosts import build_hosts, declared_hosts
 from .models import House, build_placements
 from .places import deployment_fault
-from .playbooks import find_playbook, playbook_names, read_playbook
+from .playbooks import find_playbook, parameter_fault, playbook_names, read_playbook
 from .problems import Problems, nearest, show
 from .settings import Settings
 from .shape import check_shape, dotted
@@ -142,24 +142,17 @@ class _Shelf:
 def _check_params(
     root: Node, backends: Mapping[str, Backend], playbooks: Mapping[str, Playbook], problems: Problems
 ) -> None:
-    """Parameters a backend sets must be the playbook's own, and of the default's type."""
+    """Parameters a backend sets must be the playbook's own, of the default's type, and within its bounds."""
     for backend in backends.values():
         playbook = playbooks.get(backend.playbook)
         given = Settings(root).inner("backends").inner(backend.name).inner("params").node
         for key, node in (given.entries or {}).items() if playbook is not None else ():
             if playbook is None or node.broken:
                 continue
-            if key not in playbook.params:
+            if key not in playbook.parameters:
                 what = f"playbook {show(playbook.name)} has no parameter {show(key)}"
-                problems.add(node.at, what, nearest(key, playbook.params))
-            elif not _same_type(node.value, playbook.params[key]):
-                default = playbook.params[key]
-                problems.add(
-                    node.place, f"parameter {show(key)} is of another type", f"its default is {show(default)}"
-                )
-
-
-def _same_type(value: object, default: object) -> bool:
-    if isinstance(default, float):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return type(value) is type(default)
+                problems.add(node.at, what, nearest(key, playbook.parameters))
+                continue
+            fault = parameter_fault(node.value, playbook.parameters[key])
+            if fault is not None:
+                problems.add(node.place, f"parameter {show(key)} {fault[0]}", fault[1])

@@ -10,7 +10,15 @@ import pytest
 
 from cpudeploy.manifest.merge import HOST_KEYS, MODEL_KEYS
 from cpudeploy.manifest.shape import load_schema
-from cpudeploy.types.playbook import Argument, ContainerTemplate, HealthTemplate, Playbook
+from cpudeploy.types.playbook import (
+    Argument,
+    ContainerTemplate,
+    CpuNeed,
+    HealthTemplate,
+    Parameter,
+    Playbook,
+    Refusal,
+)
 from cpudeploy.types.release import Check, Diagnosis
 
 INVENTORY = load_schema("inventory")
@@ -74,6 +82,9 @@ def test_an_entry_of_on_may_override_every_setting_of_a_model() -> None:
     [
         (Playbook, PLAYBOOK),
         (Argument, PLAYBOOK["$defs"]["argument"]),
+        (Parameter, PLAYBOOK["$defs"]["parameter"]),
+        (CpuNeed, PLAYBOOK["$defs"]["cpuNeed"]),
+        (Refusal, PLAYBOOK["$defs"]["refusal"]),
         (ContainerTemplate, PLAYBOOK["$defs"]["container"]),
         (HealthTemplate, PLAYBOOK["$defs"]["health"]),
         (Check, PLAYBOOK["$defs"]["check"]),
