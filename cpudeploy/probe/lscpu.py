@@ -78,11 +78,13 @@ class Lscpu:
 
     @property
     def sockets(self) -> int | None:
-        """Packages that hold an on-line processor. Each type counts the same packages again."""
-        if self.rows and all(row.socket >= 0 for row in self.rows):
-            return len({row.socket for row in self.rows})
-        told = [kind.sockets for kind in self.kinds if kind.sockets]
-        return max(told) * self.books if told else None
+        """Packages that hold an on-line processor; None also where summary and table disagree."""
+        # Each type counts the same packages again.
+        counted = max((kind.sockets or 0 for kind in self.kinds), default=0) * self.books
+        listed = {row.socket for row in self.rows}
+        if not listed or -1 in listed:
+            return counted or None
+        return len(listed) if counted in (0, len(listed)) else None
 
     @property
     def models(self) -> tuple[str, ...]:

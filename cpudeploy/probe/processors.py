@@ -111,9 +111,9 @@ class _Sources:
 
     @property
     def sockets(self) -> int | None:
-        for topology in self.topologies:
+        for topology in self.topologies[:2]:
             sockets = {socket for cpu, socket in topology.sockets.items() if cpu in self.online}
-            if sockets and -1 not in sockets:
+            if sockets:
                 return len(sockets)
         return self.lscpu.sockets
 
