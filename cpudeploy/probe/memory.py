@@ -93,7 +93,8 @@ def _left_out(
     if not bare or not homes:
         return forbidden
     amount = sum(size for number, size, _, _ in rows if number in bare) / _GIB
-    what = f"NUMA nodes {show_cpus(bare)} have {amount:.1f} GiB of memory and no CPUs"
+    which = f"NUMA node {show_cpus(bare)} has" if len(bare) == 1 else f"NUMA nodes {show_cpus(bare)} have"
+    what = f"{which} {amount:.1f} GiB of memory and no CPUs"
     if not all(homes):
         notes.append(f"{what}: counted, because CPUs here have no memory of their own")
         return forbidden

@@ -162,6 +162,11 @@ class _Sources:
             found.append(f"no NUMA node lists CPUs {show_cpus(homeless)}: their cores are of node -1")
         if self.topology is not None and self.topology.source != "/sys":
             found.append(f"/sys tells no topology: {self.topology.source} is believed")
+            if self.topology.source == "lscpu" and len(self.lscpu.kinds) > 1 and not self.lscpu.rows:
+                found.append(
+                    f"CPUs are of {len(self.lscpu.kinds)} kinds, nothing tells which is which: "
+                    "all count as alike"
+                )
         sockets = self.sockets or 0
         if sockets > _MANY_SOCKETS and self.online_count and sockets * 8 >= self.online_count:
             found.append(

@@ -183,7 +183,9 @@ def build_tree(machine: Machine, folder: Path) -> Tree | None:
         tree.write("proc/meminfo", "".join(f"{k}: {v} kB\n" for k, v in machine.meminfo.items()))
     for number, cpus in nodes.items():
         at = f"sys/devices/system/node/node{number}"
-        size = machine.node_kib.get(number, (machine.meminfo or {"MemTotal": 1 << 24})["MemTotal"] // len(nodes))
+        size = machine.node_kib.get(
+            number, (machine.meminfo or {"MemTotal": 1 << 24})["MemTotal"] // len(nodes)
+        )
         tree.write(f"{at}/meminfo", f"Node {number} MemTotal: {size} kB\n")
         tree.write(f"{at}/cpulist", ",".join(map(str, sorted(cpus))) + "\n")
     return tree

@@ -48,7 +48,13 @@ def test_what_is_told_is_right(file: Path, source: str, tmp_path: Path) -> None:
     facts = facts_of(machine, source, tmp_path)
     wrong = [*_counts(machine, facts), *_flags(machine, facts), *_memory(machine, facts)]
     assert not wrong, (wrong, facts)
-    for unknown in (facts.cpu.usable, facts.cpu.cores, facts.cpu.sockets, facts.cpu.flags, facts.memory.nodes):
+    for unknown in (
+        facts.cpu.usable,
+        facts.cpu.cores,
+        facts.cpu.sockets,
+        facts.cpu.flags,
+        facts.memory.nodes,
+    ):
         assert not isinstance(unknown, Unknown) or unknown.unknown
 
 
@@ -85,7 +91,11 @@ def _flags(machine: Machine, facts: Facts) -> list[str]:
     for field in ("avx2", "avx512f", "amx", "bf16"):
         expected = machine.expected.get(field, "unknown")
         told = able(facts, field)
-        if isinstance(told, bool) and not expected.startswith("unknown") and told == expected.startswith("no"):
+        if (
+            isinstance(told, bool)
+            and not expected.startswith("unknown")
+            and told == expected.startswith("no")
+        ):
             wrong.append(f"{field} is {told}, expected {expected}")
         if isinstance(told, bool) and told and expected.startswith("unknown"):
             wrong.append(f"{field} is known, expected {expected}")
