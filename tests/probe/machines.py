@@ -150,6 +150,8 @@ def lscpu_document(machine: Machine) -> bytes:
 
 def build_tree(machine: Machine, folder: Path) -> Tree | None:
     """None where the text does not determine what the kernel would show."""
+    if machine.text.startswith('"'):
+        return _container_tree(machine, folder)
     cores = _cores(machine)
     lscpu = machine.lscpu
     if not cores or (lscpu.rows and any(kind.sockets for kind in lscpu.kinds) and lscpu.sockets is None):
@@ -188,6 +190,19 @@ def build_tree(machine: Machine, folder: Path) -> Tree | None:
         )
         tree.write(f"{at}/meminfo", f"Node {number} MemTotal: {size} kB\n")
         tree.write(f"{at}/cpulist", ",".join(map(str, sorted(cpus))) + "\n")
+    return tree
+
+
+def _container_tree(machine: Machine, folder: Path) -> Tree:
+    """A container that tells its CPUs and limits, in its own namespace, and no topology."""
+    told = dict(re.findall(r'"(\w+)": "?([^"\n]+)"?', machine.text))
+    tree = Tree(folder)
+    tree.write("machine", machine.arch)
+    tree.write("proc/cpuinfo", f"model name\t: {told['cpu']}\n")
+    tree.write("proc/meminfo", f"MemTotal: {told['mem_total_kb']} kB\n")
+    tree.write("proc/self/status", f"Cpus_allowed_list:\t0-{int(told['affinity_cpus']) - 1}\n")
+    limits = {"cpu.max": told["cgroup_cpu_max"], "memory.max": told["cgroup_memory_max"]}
+    tree.cgroup(2, "/", limits)
     return tree
 
 
