@@ -141,7 +141,9 @@ def test_kinds_of_processors_are_kept_apart_and_their_sockets_not_added() -> Non
 def test_a_summary_and_a_table_that_disagree_about_sockets_tell_none() -> None:
     books = "Socket(s) per book: 3\nBook(s) per drawer: 2\nDrawer(s): 4\nModel name: -\n"
     assert parse_lscpu("Core(s) per socket: 8\n" + books).sockets == 24
-    assert parse_lscpu("Core(s) per socket: 8\n" + books + "# CPU,Core,Socket\n0,0,0\n1,1,1\n").sockets is None
+    assert (
+        parse_lscpu("Core(s) per socket: 8\n" + books + "# CPU,Core,Socket\n0,0,0\n1,1,1\n").sockets is None
+    )
 
 
 @given(st.text())

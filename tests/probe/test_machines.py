@@ -5,13 +5,17 @@ The folder beside this file is always read; `CPUDEPLOY_MACHINES` names another o
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
 
 import pytest
 
+from cpudeploy.errors import DoesNotFit
 from cpudeploy.probe import parse
+from cpudeploy.sizing.cores import Wish, share_cores
+from cpudeploy.sizing.cpulist import parse_cpulist
 from cpudeploy.types.base import Unknown
 from cpudeploy.types.capability import able
 from cpudeploy.types.facts import Facts
@@ -56,6 +60,32 @@ def test_what_is_told_is_right(file: Path, source: str, tmp_path: Path) -> None:
         facts.memory.nodes,
     ):
         assert not isinstance(unknown, Unknown) or unknown.unknown
+
+
+@pytest.mark.parametrize("source", ["lscpu", "kernel"])
+@machines
+def test_sizing_runs_a_thread_on_every_core_that_is_worth_one(
+    file: Path, source: str, tmp_path: Path
+) -> None:
+    machine = read_machine(file)
+    facts = facts_of(machine, source, tmp_path)
+    cpu = facts.cpu
+    if isinstance(cpu.usable, Unknown):
+        with pytest.raises(DoesNotFit):
+            share_cores(facts, [Wish(name="m", cpus="auto")], reserve=0, pinned={})
+        return
+    share = share_cores(facts, [Wish(name="m", cpus="auto")], reserve=0, pinned={})["m"]
+    cpus = parse_cpulist(share.cpuset)
+    assert cpus <= set(cpu.usable)
+    assert share.threads <= share.batch <= len(cpus)
+    most = math.floor(cpu.quota) if isinstance(cpu.quota, float) else len(cpu.usable)
+    if isinstance(cpu.cores, Unknown):
+        # Two threads a core is what is likely; a few machines have none or four.
+        assert min(most, len(cpu.usable) // 2) <= share.threads <= most
+    else:
+        kinds = any(core.speed for core in cpu.cores)
+        worth = machine.fast_cores if kinds and machine.fast_cores else len(cpu.cores)
+        assert share.threads == min(most, worth) or (kinds and machine.fast_cores is None)
 
 
 def _counts(machine: Machine, facts: Facts) -> list[str]:
