@@ -1,7 +1,8 @@
 """A manifest out of several files. In: the path of one. Out: one tree, every value still with its place.
 
 What a file includes comes before its own: maps merge, everything else is replaced. Each file is checked by
-itself, so that what is wrong is told also where something else wins over it. Reads the files that are named.
+itself, so that what is wrong is told also where something else wins over it; what must be there is looked for
+in all of them together. Reads the files that are named.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ _OWN_KEYS = frozenset({"version", "name", "include"})
 
 def read_manifest(path: Path, problems: Problems) -> Node:
     """The manifest in a file with everything it includes below it. Raises ManifestError when it is no map."""
-    root = check_shape(read_document(path, problems), "inventory", problems)
+    root = check_shape(read_document(path, problems), "inventory", problems, "wrong")
     if root.entries is None:
         problems.raise_if_any()
-    return _Reader(problems).with_included(root, (_File(path, ""),))
+    whole = _Reader(problems).with_included(root, (_File(path, ""),))
+    return check_shape(whole, "inventory", problems, "missing")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class _Reader:
         root = read_included(file.path, file.folder, named, self._problems)
         if root is None:
             return None
-        root = check_shape(root, "inventory", self._problems, part=True)
+        root = check_shape(root, "inventory", self._problems, "wrong")
         if root.entries is None:
             return None
         whole = self.with_included(root, (*chain, file))

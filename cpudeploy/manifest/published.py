@@ -32,12 +32,12 @@ def published(document: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:cpudeploy:{document}:1",
-        **msgspec.json.schema(kind),
+        **_standard(msgspec.json.schema(kind)),
     }
 
 
 def _standard(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without our own keys and without what only its authors care for."""
+    """Without our own keys, what only authors care for, and what msgspec has from OpenAPI."""
     return cast("dict[str, Any]", _without_own(schema))
 
 
@@ -46,6 +46,6 @@ def _without_own(part: Any) -> Any:
         return {
             key: _without_own(value)
             for key, value in part.items()
-            if not key.startswith("x-") and key != "$comment"
+            if not key.startswith("x-") and key not in ("$comment", "discriminator")
         }
     return [_without_own(item) for item in part] if isinstance(part, list) else part

@@ -38,17 +38,21 @@ def load_schema(name: Literal["inventory", "playbook"]) -> dict[str, Any]:
 
 
 def check_shape(
-    root: Node, schema_name: Literal["inventory", "playbook"], problems: Problems, *, part: bool = False
+    root: Node,
+    schema_name: Literal["inventory", "playbook"],
+    problems: Problems,
+    only: Literal["wrong", "missing"] | None = None,
 ) -> Node:
     """Adds a problem for everything the schema refuses; gives back the document with those parts marked.
 
-    `part`: the document is one of several, and may leave out what the whole must have.
+    `only`: what is there and wrong (of one of several files, that may leave to others what must be there), or
+    what is missing (of all of them together).
     """
-    schema = load_schema(schema_name)
-    validator = _VALIDATOR({**schema, "required": []} if part else schema)
+    validator = _VALIDATOR(load_schema(schema_name))
     reporter = _Reporter(root, problems)
     for error in _flat(validator.iter_errors(plain(root))):
-        reporter.report(error)
+        if only is None or (only == "missing") == (error.validator in ("required", "dependentRequired")):
+            reporter.report(error)
     if not reporter.wrong and not reporter.unknown:
         return root
     return _without(root, reporter.wrong, reporter.unknown, ())

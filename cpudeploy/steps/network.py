@@ -94,7 +94,7 @@ def _free_subnets(context: HostContext, count: int) -> list[str]:
         behind = [int(network.broadcast_address) for network in taken if network.overlaps(candidate)]
         if not behind:
             free.append(str(candidate))
-        start = max(start, *behind) // _SIZE * _SIZE + _SIZE
+        start = max([start, *behind]) // _SIZE * _SIZE + _SIZE
     if len(free) == count:
         return free
     listed = ", ".join(sorted({str(network) for network in taken})[:_LISTED])
