@@ -124,7 +124,7 @@ def _caches(its: Header, trunk: int, attending: list[bool], notes: list[str]) ->
     near_value = its.number("attention.value_length_swa", value)
     if its.number("attention.key_length_mla") and its.number("attention.value_length_mla"):
         value = near_value = 0  # latent: values are computed from the cached keys
-    elif its.has("attention.kv_lora_rank"):
+    elif its.architecture == "deepseek2":
         notes.append(
             "latent attention in its expanded form: a newer conversion needs a fraction of the cache"
         )

@@ -126,7 +126,15 @@ PLAIN = [
     ("qwen3", 36, 2560, 32, 8, lengths(128), attends(36, 8, 128)),
     ("qwen3moe", 48, 2048, 32, 4, both(lengths(128), experts(128, 8)), attends(48, 4, 128)),
     ("phi3", 32, 3072, 24, 8, sliding(262144), attends(32, 8, 128)),
-    ("minicpm3", 62, 2560, 40, 40, lambda writer: writer.add_key_length(96), attends(62, 40, 96, 64)),
+    (
+        "minicpm3",
+        62,
+        2560,
+        40,
+        40,
+        both(lambda writer: writer.add_key_length(96), lambda writer: writer.add_kv_lora_rank(256)),
+        attends(62, 40, 96, 64),
+    ),
     ("chatglm", 40, 4096, 32, 2, lengths(128), attends(40, 2, 128)),
     ("granite", 40, 2048, 16, 4, lengths(128), attends(40, 4, 128)),
 ]
