@@ -1,4 +1,4 @@
-"""Limits of our control group and of all above it, as far as they can be seen. Pure.
+"""Limits of our control group, of the place where the engine starts containers, and of all above. Pure.
 
 Version 1, version 2 and both beside each other; inside a container's own namespace the path ends where the
 namespace does.
@@ -27,7 +27,7 @@ class Quota:
 
 
 class Limits:
-    """(file, folder, value) of every group on the path."""
+    """(file, folder, value) of every group on the paths."""
 
     def __init__(self, records: Records) -> None:
         record = records.get("limits")

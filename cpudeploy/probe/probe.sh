@@ -202,7 +202,7 @@ emit nodes 0 "$nodes"
 emit node-cpus 0 "$node_cpus"
 tell_file meminfo "$proc/meminfo"
 
-# ---- Limits: our cgroup and all above it, as far as they can be seen ----------------------------------
+# ---- Limits: our cgroup, the engine's place, and all above them, as far as they can be seen -------------
 
 tell_limits() { # mount point, path below it
 	at=$2
@@ -229,13 +229,13 @@ tell_limits() { # mount point, path below it
 	done
 }
 
-limits=
-if test -r "$proc/self/cgroup"; then
+tell_group_limits() { # the cgroup file of a process, `above` to begin at its group's parent
 	while IFS=: read -r _ controllers path; do
 		case ,$controllers, in
 		,, | *,cpu,* | *,cpuset,* | *,memory,*) ;;
 		*) continue ;;
 		esac
+		test -z "$2" || path=${path%/*}
 		# Where is it mounted? Inside a container the mount's root may be a folder of the path.
 		while read -r _ _ _ mount_root mount_point rest; do
 			case $rest in
@@ -255,7 +255,16 @@ if test -r "$proc/self/cgroup"; then
 			tell_limits "$sysroot$mount_point" "$below"
 			break
 		done <"$proc/self/mountinfo"
-	done <"$proc/self/cgroup"
+	done <"$1"
+}
+
+limits=
+if test -r "$proc/self/cgroup"; then
+	tell_group_limits "$proc/self/cgroup" ''
+	# Containers run beside the engine, not below this login: what narrows that place narrows them.
+	if first_line "$sysroot/var/run/docker.pid" && test -r "$proc/$line/cgroup"; then
+		tell_group_limits "$proc/$line/cgroup" above
+	fi
 	emit limits 0 "$limits"
 else
 	emit limits 1 "no $proc/self/cgroup"

@@ -222,6 +222,19 @@ def test_a_quota_of_the_login_is_kept_to_and_named(tree: Tree) -> None:
     assert any("login" in note for note in facts.notes)
 
 
+def test_what_narrows_the_engines_place_narrows_containers(tree: Tree) -> None:
+    files = {
+        "system.slice/cpuset.cpus.effective": "0-1,4-5",
+        "system.slice/docker.service/cpu.max": "9 100000",
+    }
+    tree.cgroup(2, "/user.slice", files)
+    tree.write("var/run/docker.pid", "812")
+    tree.write("proc/812/cgroup", "0::/system.slice/docker.service\n")
+    cpu = tree.facts().cpu
+    assert cpu.usable == (0, 1, 4, 5)
+    assert cpu.quota is None, "the engine's own limit is not its containers'"
+
+
 def test_both_versions_beside_each_other_are_both_read(tree: Tree) -> None:
     tree.write("proc/self/cgroup", "2:cpu,cpuacct:/x\n1:name=systemd:/x\n0::/y\n")
     tree.write(
