@@ -202,7 +202,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
     try:
-        waiting: list[Any] = [json.loads(text)]
+        waiting: list[Any] = [json.JSONDecoder().raw_decode(text.lstrip())[0]]
     except ValueError:
         return
     while waiting:
@@ -216,7 +216,8 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _plain(label: str) -> str:
-    return " ".join(label.replace("\xa0", " ").split()).casefold()
+    """As in the table; marks of a quotation are no part of it."""
+    return " ".join(label.replace("\xa0", " ").split()).strip("> |*").casefold()
 
 
 def _width(text: str) -> int:

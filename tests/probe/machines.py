@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpudeploy.probe.cpuinfo import read_processors
 from cpudeploy.probe.cpulist import cpu_list
 from cpudeploy.probe.lscpu import Kind, Lscpu, parse_lscpu
 
@@ -215,6 +216,12 @@ def _cores(machine: Machine) -> list[tuple[tuple[int, ...], int]]:
             found.setdefault(row.core, []).append(row.cpu)
         return [(tuple(cpus), core) for core, cpus in found.items()]
     if re.match(r"processor\s*:", machine.text):
+        listed = read_processors(machine.text.splitlines())
+        if len(listed) > 1 and all(each.core is not None for each in listed):
+            shared: dict[tuple[int | None, int | None], list[int]] = {}
+            for each in listed:
+                shared.setdefault((each.socket, each.core), []).append(each.cpu)
+            return [(tuple(cpus), number) for number, cpus in enumerate(shared.values())]
         siblings = re.search(r"siblings\s*: (\d+)", machine.text)
         cores = re.search(r"cpu cores\s*: (\d+)", machine.text)
         if siblings and cores and siblings[1] == cores[1]:
@@ -269,7 +276,8 @@ def _kinds(lscpu: Lscpu, cores: list[tuple[tuple[int, ...], int]]) -> list[Kind]
     """The kind of each core: by the table's clocks, else in the order they are printed in."""
     mhz = {row.cpu: row.mhz for row in lscpu.rows if row.mhz}
     if mhz:
-        return [Kind(mhz=mhz[threads[0]], flags=lscpu.kinds[0].flags) for threads, _ in cores]
+        only = lscpu.kinds[0]
+        return [Kind(model=only.model, mhz=mhz[threads[0]], flags=only.flags) for threads, _ in cores]
     if len(lscpu.kinds) < 2:
         only = lscpu.kinds[0] if lscpu.kinds else Kind()
         return [Kind(model=only.model, flags=only.flags)] * len(cores)
