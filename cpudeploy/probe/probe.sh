@@ -75,7 +75,7 @@ label() { # container of Labels, name
 container_fields="[$(field . Id),$(field . Name),$(field .Config Image),$(field . Image),$(field .State Status)\
 ,$(field .State Running),$(field .State ExitCode),$(field .State OOMKilled),$(field . RestartCount)\
 ,$(field .HostConfig.RestartPolicy Name),$(field .State StartedAt),$(field .HostConfig CpusetCpus)\
-,$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
+,$(field .HostConfig CpusetMems),$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
 ,$(field .HostConfig Memory),$(field .HostConfig MemorySwap),$(field .HostConfig PortBindings)\
 ,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks)\
 ,$(label .Config schema),$(label .Config deployment),$(label .Config model)\

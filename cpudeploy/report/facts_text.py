@@ -163,9 +163,8 @@ def _engine(facts: Facts) -> str:
     engine = facts.engine
     if engine.state != "running":
         detail = f": {engine.detail}" if engine.detail else ""
-        return {"absent": "none", "stopped": "installed, does not answer", "foreign": "not Docker"}[
-            engine.state
-        ] + detail
+        words = {"absent": "none", "stopped": "installed, does not answer", "foreign": "not Docker"}
+        return words.get(engine.state, engine.state) + detail
     parts = [f"Docker {engine.version}", f"API {engine.api_version}", engine.root]
     if engine.live_restore:
         parts.append("live-restore")

@@ -130,7 +130,7 @@ class Publish(Struct, frozen=True, kw_only=True):
 class Container(Struct, frozen=True, kw_only=True):
     """A container of the engine, ours (`mark`) or foreign. Never environment, never command.
 
-    memory and quota 0: no limit. cpuset empty: none.
+    memory and quota 0: no limit. cpuset and cpuset_mems (its NUMA nodes) empty: none.
     """
 
     id: str
@@ -145,6 +145,7 @@ class Container(Struct, frozen=True, kw_only=True):
     restart_policy: str
     started_at: str
     cpuset: str
+    cpuset_mems: str = ""
     quota: float
     memory: int
     memory_swap: int
@@ -189,12 +190,13 @@ class DaemonFile(Struct, frozen=True, kw_only=True, tag="daemon", tag_field="kin
 class Engine(Struct, frozen=True, kw_only=True):
     """The container engine as found.
 
-    `state`: absent, stopped (installed, no process of it), running, or foreign (podman's shim, snap:
-    `detail` says which). `insecure`: registry (or CIDR) it may speak plain HTTP to → true.
+    `state`: absent, stopped (installed, no process of it), running, foreign (podman's shim, snap:
+    `detail` says which), or unknown (`detail` says why). `insecure`: registry (or CIDR) it may speak plain
+    HTTP to → true.
     `daemon`: its settings file, None without one, unknown when it can't be understood.
     """
 
-    state: Literal["absent", "stopped", "running", "foreign"]
+    state: Literal["absent", "stopped", "running", "foreign", "unknown"]
     detail: str = ""
     version: str = ""
     api_version: str = ""
@@ -232,8 +234,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     os: Os
     cpu: Cpu
     memory: Memory
-    root: Literal["root", "sudo", "sudo-password", "none"]
-    """How the probe had root."""
+    root: Literal["root", "sudo", "sudo-password", "none", "unknown"]
+    """How the probe had root; unknown where nobody tried."""
     clock: int
     """Seconds since the epoch, the host's own."""
     addresses: tuple[str, ...]
