@@ -45,9 +45,13 @@ def read_memory(records: Records, limits: Limits, notes: list[str]) -> Memory:
     known = [size for size, _ in limits.memory]
     left = [free for _, free in limits.memory]
     limit: int | Unknown | None = limits.unknown or min(known, default=None)
+    total = missing if machine is None else max(0, min(machine - huge - lost, *known, machine))
+    most = [] if isinstance(total, Unknown) else [total]
     return Memory(
-        total=missing if machine is None else max(0, min(machine - huge - lost, *known, machine)),
-        available=missing if available is None else max(0, min(available - lost_free, *left, available)),
+        total=total,
+        available=missing
+        if available is None
+        else max(0, min(available - lost_free, *left, *most, available)),
         machine=missing if machine is None else machine,
         limit=limit,
         swap=sizes.get("SwapTotal", missing),

@@ -171,12 +171,14 @@ if test -n "$no_topology$unnamed" && command -v lscpu >/dev/null; then
 fi
 affinity=
 memory_nodes=
-while read -r name value; do
-	case $name in
-	Cpus_allowed_list:) affinity=$value ;;
-	Mems_allowed_list:) memory_nodes=$value ;;
-	esac
-done <"$proc/self/status"
+if test -r "$proc/self/status"; then
+	while read -r name value; do
+		case $name in
+		Cpus_allowed_list:) affinity=$value ;;
+		Mems_allowed_list:) memory_nodes=$value ;;
+		esac
+	done <"$proc/self/status"
+fi
 emit affinity 0 "$affinity"
 emit memory-nodes 0 "$memory_nodes"
 nodes=
@@ -230,6 +232,7 @@ tell_limits() { # mount point, path below it
 }
 
 tell_group_limits() { # the cgroup file of a process, `above` to begin at its group's parent
+	test -r "$proc/self/mountinfo" || return 0
 	while IFS=: read -r _ controllers path; do
 		case ,$controllers, in
 		,, | *,cpu,* | *,cpuset,* | *,memory,*) ;;

@@ -175,4 +175,9 @@ def test_damage_to_one_answer_leaves_the_others_known(key: str, text: str) -> No
     whole = facts("debian12-limited")
     found = parse(with_record("debian12-limited", key, text), "h1")
     assert found.files == whole.files
+    cpu = found.cpu
+    if isinstance(cpu.cores, tuple):
+        assert sorted(each for core in cpu.cores for each in core.cpus) == list(cpu.usable)
+    if isinstance(found.memory.total, int) and isinstance(found.memory.available, int):
+        assert 0 <= found.memory.available <= found.memory.total
     assert from_json(to_json(found), Facts) == found
