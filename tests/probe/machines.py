@@ -41,6 +41,11 @@ class Machine:
         return parse_lscpu(self.text + self.section("lscpu -"))
 
     @property
+    def is_cpuinfo(self) -> bool:
+        """Is the text one of /proc/cpuinfo instead?"""
+        return re.match(r"processor\s*:", self.text) is not None
+
+    @property
     def arch(self) -> str:
         """The kernel's word, as expected or as the hint in brackets says; empty without either."""
         found = re.search(_ARCHES, self.expected.get("arch", ""))
@@ -126,7 +131,7 @@ def read_machine(file: Path) -> Machine:
 def lscpu_document(machine: Machine) -> bytes:
     """What our script would send where /sys and /proc/cpuinfo tell nothing, or /proc/cpuinfo alone does."""
     records = {"uname": "Linux 6.1.0", "limits": ""}
-    if re.match(r"processor\s*:", machine.text):
+    if machine.is_cpuinfo:
         records["cpuinfo"] = records["cpuinfo-all"] = machine.text
         records["machine"] = machine.arch
     else:
@@ -163,6 +168,8 @@ def build_tree(machine: Machine, folder: Path) -> Tree | None:
     nodes = _node_lists(machine, online)
     kinds = _kinds(lscpu, cores)
     sockets = _sockets(machine, [threads for threads, _ in cores])
+    if len(kinds) != len(cores):
+        return None
     for index, (threads, core) in enumerate(cores):
         for cpu in threads:
             at = f"sys/devices/system/cpu/cpu{cpu}"
@@ -215,7 +222,7 @@ def _cores(machine: Machine) -> list[tuple[tuple[int, ...], int]]:
         for row in lscpu.rows:
             found.setdefault(row.core, []).append(row.cpu)
         return [(tuple(cpus), core) for core, cpus in found.items()]
-    if re.match(r"processor\s*:", machine.text):
+    if machine.is_cpuinfo:
         listed = read_processors(machine.text.splitlines())
         if len(listed) > 1 and all(each.core is not None for each in listed):
             shared: dict[tuple[int | None, int | None], list[int]] = {}
@@ -254,6 +261,9 @@ def _sockets(machine: Machine, cores: list[tuple[int, ...]]) -> list[int]:
     """The socket of each core: by table, else equal parts in order of the nodes."""
     lscpu = machine.lscpu
     told = {row.cpu: row.socket for row in lscpu.rows}
+    if machine.is_cpuinfo:
+        told = {each.cpu: each.socket or 0 for each in read_processors(machine.text.splitlines())}
+        return [told.get(cpus[0], 0) for cpus in cores]
     count = lscpu.sockets or 1
     if told and min(told.values()) >= 0:
         return [told[cpus[0]] for cpus in cores]
@@ -278,12 +288,10 @@ def _kinds(lscpu: Lscpu, cores: list[tuple[tuple[int, ...], int]]) -> list[Kind]
     if mhz:
         only = lscpu.kinds[0]
         return [Kind(model=only.model, mhz=mhz[threads[0]], flags=only.flags) for threads, _ in cores]
-    if len(lscpu.kinds) < 2:
+    if len(lscpu.kinds) < 2 or lscpu.kinds[0].cores is None:
         only = lscpu.kinds[0] if lscpu.kinds else Kind()
         return [Kind(model=only.model, flags=only.flags)] * len(cores)
-    each = [kind for kind in lscpu.kinds for _ in range(kind.cores or 0)]
-    assert len(each) == len(cores)
-    return each
+    return [kind for kind in lscpu.kinds for _ in range(kind.cores or 0)]
 
 
 def _intel_hybrid(machine: Machine, cores: list[tuple[tuple[int, ...], int]]) -> bool:
@@ -292,9 +300,10 @@ def _intel_hybrid(machine: Machine, cores: list[tuple[tuple[int, ...], int]]) ->
 
 
 def _write_cpuinfo(machine: Machine, tree: Tree, cores: list[tuple[tuple[int, ...], Kind]]) -> None:
-    if re.match(r"processor\s*:", machine.text):
+    if machine.is_cpuinfo:
         head = machine.text.partition("\n")[2]
-        tree.write("proc/cpuinfo", "\n".join(f"processor : {cpus[0]}\n{head}" for cpus, _ in cores))
+        repeated = "\n".join(f"processor : {cpus[0]}\n{head}" for cpus, _ in cores)
+        tree.write("proc/cpuinfo", machine.text if "\nprocessor" in machine.text else repeated)
         return
     words = {"x86_64": "flags", "riscv64": "isa", "s390x": "features"}
     entries = []
