@@ -30,15 +30,17 @@ class SecretRef(Struct, frozen=True, kw_only=True):
     """Where a secret comes from. Plans, events and logs carry this, never the value.
 
     `kind` is the manifest's key. `name` is for `from_env` a variable; for `from_file`, `from_age` and
-    `from_sops` a path, resolved against the manifest's folder; for `from_command` a command line as a shell
-    would split it.
+    `from_sops` a path, resolved against the manifest's folder; for `from_command` a command line, split as
+    a shell would and run by none.
     """
 
     kind: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
+        # The words behind a command may say more than anybody should see.
+        shown = self.name.split(maxsplit=1)[:1] if self.kind == "from_command" else [self.name]
+        return f"{self.kind}:{''.join(shown)}"
 
 
 def to_data(value: Any) -> Any:
