@@ -24,6 +24,7 @@ from ..steps.docker_engine import engine_changes
 from ..steps.found import is_ours
 from ..steps.image import image_changes
 from ..steps.network import network_changes
+from ..steps.platform import refuse_wrong_platform
 from ..steps.remove_all import remove_all_changes
 from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
@@ -230,7 +231,7 @@ def _host_plan(
             "there is no root on this host: the login is not root and sudo is not used",
             do="log in as root, or allow sudo for this user",
         )
-    placements = list(context.deployment.placements)
+    placements = [each for each in context.deployment.placements if each.host == context.host.name]
     blind = _unknown_engine(context, recorded)
     changes: list[Change] = []
     if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
@@ -239,6 +240,8 @@ def _host_plan(
             begun = _plan_of(context, tuple(changes), warnings=(_ENGINE_FIRST,))
             return msgspec.structs.replace(begun, partial=True)
     engines = [context.deployment.backends[name] for name in dict.fromkeys(p.backend for p in placements)]
+    for engine in engines:
+        refuse_wrong_platform(context, context.resolved.images[engine.name])
     flags = dict.fromkeys(
         warning
         for backend in engines
