@@ -56,7 +56,7 @@ def test_what_is_advised_fits_and_the_next_more_does_not(word):
 
 
 def test_one_request_at_a_time_can_only_get_a_smaller_context():
-    advice = refused(facts(memory=GIB - 192 * MIB), placement(context=8192, parallel=1))
+    advice = refused(facts(memory=GIB - 288 * MIB), placement(context=8192, parallel=1))
     assert "context" in advice
     assert "parallel" not in advice
 
@@ -69,7 +69,7 @@ def test_weights_alone_too_large_leave_another_model_or_host():
 
 
 def test_of_two_models_each_that_could_make_room_alone_is_told():
-    host = facts(memory=GIB + 512 * MIB)
+    host = facts(memory=GIB + 448 * MIB)
     advice = refused(host, placement("a", context=8192, parallel=4), placement("b", port=8101, parallel=1))
     assert "a would fit" in advice
     assert "b would fit" not in advice
