@@ -88,7 +88,7 @@ def test_a_narrower_cache_is_advised_where_the_playbook_knows_it_and_it_fits():
 class TestQuantisations:
     BIG = tensors(size=4 * GIB, matrices={"F16": 4 * GIB})
     VARIANTS = (
-        Variant(quant="Q8_0", size=2 * GIB),
+        Variant(quant="Q8_0", size=3 * GIB),
         Variant(quant="Q4_K_M", size=GIB),
         Variant(quant="Q2_K", size=GIB // 2),
     )
@@ -104,7 +104,7 @@ class TestQuantisations:
 
     def test_the_largest_that_fits_whatever_its_matrices_are(self):
         wanted = placement()
-        advice = refused(facts(memory=4 * GIB), wanted, known=self.known(wanted))
+        advice = refused(facts(memory=3 * GIB), wanted, known=self.known(wanted))
         assert "quant Q4_K_M" in advice
         assert "Q2_K" not in advice
 
