@@ -133,7 +133,7 @@ def reasons_of(demand: Demand) -> dict[str, str]:
     if demand.measures is None:
         return {"engine": "all of `memory:`, since the model's files tell nothing"}
     shape, serving = demand.measures.shape, demand.measures.serving
-    slots = "1 slot" if serving.parallel == 1 else f"{serving.parallel} slots"
+    slots = _counted(serving.parallel, "slot")
     state = "for each slot" + (
         f" and {serving.checkpoints} copies to go back to" if serving.checkpoints else ""
     )
@@ -150,9 +150,14 @@ def reasons_of(demand: Demand) -> dict[str, str]:
     return {part: why for part, why in parts.items() if getattr(demand.need, part)}
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _layers(shape: ModelShape, serving: Serving) -> list[str]:
     return [
-        f"{each.layers} layers × {each.kv_heads} heads × ({each.key_length} + {each.value_length}) × "
+        f"{_counted(each.layers, 'layer')} × {_counted(each.kv_heads, 'head')} × "
+        f"({each.key_length} + {each.value_length}) × "
         f"{cells_of(each, serving)} tokens" + (f" (a window of {each.window})" if each.window else "")
         for each in shape.attention
     ]
