@@ -25,10 +25,14 @@ def headline(facts: Facts) -> str:
             text += f", quota {facts.cpu.quota:g}"
         parts.append(text)
     else:
-        parts.append("cores unknown")
+        usable = facts.cpu.usable
+        parts.append(
+            f"{len(usable)} threads, cores unknown" if isinstance(usable, tuple) else "cores unknown"
+        )
     total, available = facts.memory.total, facts.memory.available
-    if isinstance(total, int) and isinstance(available, int):
-        parts.append(f"{available / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB free")
+    if isinstance(total, int):
+        free = f"{available / (1 << 30):.1f} of " if isinstance(available, int) else ""
+        parts.append(f"{free}{total / (1 << 30):.1f} GiB" + (" free" if free else ""))
     flags = facts.cpu.flags
     if isinstance(flags, tuple):
         best = next((label for flag, label in _NOTABLE if flag in flags), None)
