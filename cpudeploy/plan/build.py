@@ -126,8 +126,7 @@ def _plan(
             try:
                 hosts[name] = of(context)
             except CpudeployError as error:
-                known = msgspec.structs.replace(nothing, headline=headline(facts[name]))
-                hosts[name] = msgspec.structs.replace(known, unknown=error.sentence)
+                hosts[name] = _not_planned(context, error)
     return Plan(
         deployment=deployment.name,
         base=deployment.base,
@@ -137,6 +136,10 @@ def _plan(
         warnings=_notes(resolved),
         destroy=destroy,
     )
+
+
+def _not_planned(context: HostContext, error: CpudeployError) -> HostPlan:
+    return HostPlan(host=context.host, headline=headline(context.facts), changes=(), unknown=error.sentence)
 
 
 def _notes(resolved: Resolved) -> tuple[str, ...]:
@@ -176,9 +179,12 @@ def _with_left_out(
     left = not_yet.keys() | missing.keys()
     placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
     narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
-    plan = _host_plan(
-        narrowed, playbooks, origin, _left_alone(context, left), recorded, repack=repack, fleet=fleet
-    )
+    try:
+        plan = _host_plan(
+            narrowed, playbooks, origin, _left_alone(context, left), recorded, repack=repack, fleet=fleet
+        )
+    except CpudeployError as error:
+        plan = _not_planned(context, error)
     return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=missing)
 
 

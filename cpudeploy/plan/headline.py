@@ -19,8 +19,9 @@ def headline(facts: Facts) -> str:
     parts = [facts.os.name or "unknown system"]
     parts.append(_cores(facts.cpu))
     total, available = facts.memory.total, facts.memory.available
-    if isinstance(total, int) and isinstance(available, int):
-        parts.append(f"{available / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB free")
+    if isinstance(total, int):
+        free = f"{available / (1 << 30):.1f} of " if isinstance(available, int) else ""
+        parts.append(f"{free}{total / (1 << 30):.1f} GiB" + (" free" if free else ""))
     flags = facts.cpu.flags
     if isinstance(flags, tuple):
         best = next((label for flag, label in _NOTABLE if flag in flags), None)
