@@ -119,6 +119,10 @@ class DoesNotFit(CpudeployError):
     """A model needs more than the host has. `do` names what would fit."""
 
 
+class NoRoom(DoesNotFit):
+    """The host is too full for it; another one may not be."""
+
+
 class NotYet(CpudeployError):
     """Valid and understood, but not built yet."""
 

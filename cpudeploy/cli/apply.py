@@ -12,6 +12,7 @@ from .options import (
     inventory_argument,
     limit_option,
     playbooks_option,
+    repack_option,
     sudo_option,
     verbose_option,
 )
@@ -23,6 +24,7 @@ from .options import (
 @playbooks_option
 @sudo_option
 @verbose_option
+@repack_option
 @format_option("text", "json")
 def command(
     inventory: Path,
@@ -30,6 +32,7 @@ def command(
     playbooks: tuple[Path, ...],
     ask_sudo_pass: bool,
     verbose: bool,
+    repack: bool,
     output: str,
 ) -> int:
     """Bring the hosts to what the manifest says; done only when each model has answered."""
@@ -39,7 +42,7 @@ def command(
 
     def once() -> tuple[int, bool]:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-            plan = decide(found, inventory)
+            plan = decide(found, inventory, repack=repack)
             code = carry_out(found, plan, json=output == "json", verbose=verbose)
             return code, any(host.partial for host in plan.hosts.values())
 

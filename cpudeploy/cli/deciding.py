@@ -18,7 +18,7 @@ from .records import read_facts, read_records
 from .site import Site, narrowed, read_manifest
 
 
-def decide(site: Site, inventory: Path) -> Plan:
+def decide(site: Site, inventory: Path, *, repack: bool = False) -> Plan:
     """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
     stands in the way of a plan for all of them."""
     return make_plan(
@@ -29,6 +29,7 @@ def decide(site: Site, inventory: Path) -> Plan:
         origin=origin_of(inventory),
         unreachable=site.unreachable,
         unknown=site.unknown,
+        repack=repack,
     )
 
 
@@ -43,7 +44,12 @@ def resolve_for(site: Site) -> Resolved:
 
 
 def decide_recorded(
-    inventory: Path, folder: Path, *, playbooks: Sequence[Path] = (), limit: Sequence[str] = ()
+    inventory: Path,
+    folder: Path,
+    *,
+    playbooks: Sequence[Path] = (),
+    limit: Sequence[str] = (),
+    repack: bool = False,
 ) -> Plan:
     """The plan from what was recorded in `folder`: asks nobody, reads no secret. Hosts and models without a
     record stand in it with why. Raises RecordError for a file that can't be understood."""
@@ -61,6 +67,7 @@ def decide_recorded(
         unknown=dict.fromkeys(read.keys() - facts.keys(), f"no facts of it are recorded in {folder}"),
         unplanned=missing,
         recorded=str(folder),
+        repack=repack,
     )
 
 

@@ -13,6 +13,7 @@ from .options import (
     inventory_argument,
     limit_option,
     playbooks_option,
+    repack_option,
     sudo_option,
     verbose_option,
 )
@@ -24,6 +25,7 @@ from .options import (
 @playbooks_option
 @sudo_option
 @verbose_option
+@repack_option
 @click.option(
     "--facts",
     metavar="DIR",
@@ -38,6 +40,7 @@ def command(
     playbooks: tuple[Path, ...],
     ask_sudo_pass: bool,
     verbose: bool,
+    repack: bool,
     facts: Path | None,
     detailed_exitcode: bool,
     output: str,
@@ -49,11 +52,11 @@ def command(
     if facts is not None:
         if ask_sudo_pass:
             raise UsageError("--ask-sudo-pass and --facts exclude each other", do="leave one out")
-        plan = decide_recorded(inventory, facts, playbooks=playbooks, limit=limit)
+        plan = decide_recorded(inventory, facts, playbooks=playbooks, limit=limit, repack=repack)
         _show(plan, output, verbose, None)
     else:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-            plan = decide(found, inventory)
+            plan = decide(found, inventory, repack=repack)
             _show(plan, output, verbose, found.facts_s)
     return _code(plan, detailed=detailed_exitcode)
 

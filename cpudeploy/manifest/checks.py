@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from ..types.deployment import Placement
@@ -32,18 +33,26 @@ def check_listen(settings: Settings, problems: Problems) -> None:
 def check_clashes(placed: Sequence[tuple[Placement, Settings]], problems: Problems) -> None:
     """Two models on one host can't answer on the same address and port.
 
-    Only what the texts tell; what `host` and networks stand for is known when the plan is made.
+    Only what the texts tell; what `host`, networks and interfaces stand for, and how many NUMA nodes there
+    are, is known when the plan is made.
     """
-    for index, (later, settings) in enumerate(placed):
-        for earlier, _ in placed[:index]:
-            same = earlier.host == later.host and earlier.port == later.port
-            if same and meet(earlier.listen, later.listen):
+    earlier_on: dict[str, list[Placement]] = defaultdict(list)
+    for later, settings in placed:
+        for earlier in earlier_on[later.host]:
+            first = max(earlier.port, later.port)
+            if first <= min(_last_port(earlier), _last_port(later)) and meet(earlier.listen, later.listen):
                 problems.add(
                     settings.place("port"),
                     f"models {show(earlier.model)} and {show(later.model)} both listen on "
-                    f"{later.listen}:{later.port} of host {show(later.host)}",
+                    f"{later.listen}:{first} of host {show(later.host)}",
                     "give one of them another port",
                 )
+        earlier_on[later.host].append(later)
+
+
+def _last_port(placement: Placement) -> int:
+    """The last port it is said to need: one for each NUMA node may be more."""
+    return placement.last_port or placement.port if placement.each == "numa" else placement.port
 
 
 def check_texts(settings: Settings, playbook: Playbook | None, problems: Problems) -> None:
@@ -96,9 +105,12 @@ def _repeats(argument: str, flag: str) -> bool:
 
 
 def check_playbook_fit(settings: Settings, playbook: Playbook, problems: Problems) -> None:
-    """That the engine can do what is asked: the task, a key, memory that can be worked out."""
+    """That the engine can do what is asked: chat, a key, memory that can be worked out.
+
+    Whether it has another task is for the plan: a playbook may learn it.
+    """
     task = settings.text("task") or "chat"
-    if playbook.health is not None and task not in playbook.health.tasks:
+    if playbook.health is not None and task == "chat" and task not in playbook.health.tasks:
         served = ", ".join(f"`{name}`" for name in playbook.health.tasks)
         problems.add(
             settings.place("task"),

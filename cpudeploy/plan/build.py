@@ -40,6 +40,7 @@ from .disk import refuse_full_disks
 from .headline import headline
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet, not_yet_warnings
 from .questions import questions
+from .warnings import sizing_warnings
 
 _ENGINE_FIRST = (
     "only the engine's start is planned; what it holds can be seen once it runs, and apply goes on then"
@@ -57,6 +58,7 @@ def make_plan(
     unknown: Mapping[str, str] | None = None,
     unplanned: Mapping[str, str] | None = None,
     recorded: str = "",
+    repack: bool = False,
 ) -> Plan:
     """The plan for every host that told its facts. A host that could not be reached (`unreachable`), whose
     facts could not be read (`unknown`), or that can't be brought to what is wanted stands in it with the
@@ -64,6 +66,7 @@ def make_plan(
     can't carry out, and those of which too little is known (`unplanned`: `model@host` → why).
 
     `recorded`: the folder that facts and `resolved` were read from, where nobody was asked now.
+    `repack`: cores and memory are dealt out anew, also to models that run.
     """
 
     def of(context: HostContext) -> HostPlan:
@@ -72,7 +75,9 @@ def make_plan(
         postponed = deployment_not_yet(deployment) or host_not_yet(context.host)
         if postponed:
             return msgspec.structs.replace(_plan_of(context, ()), postponed=postponed)
-        return _with_left_out(context, playbooks, origin, unplanned or {}, recorded)
+        return _with_left_out(
+            context, playbooks, origin, unplanned or {}, recorded, repack=repack, fleet=facts
+        )
 
     plan = _plan(deployment, facts, resolved, unreachable or {}, unknown or {}, origin, of, destroy=False)
     warnings = (*plan.warnings, *not_yet_warnings(deployment))
@@ -153,6 +158,9 @@ def _with_left_out(
     origin: str,
     unplanned: Mapping[str, str],
     recorded: str,
+    *,
+    repack: bool,
+    fleet: Mapping[str, Facts],
 ) -> HostPlan:
     """The plan of a host's models that can be planned; the others are named and left alone."""
     deployment = context.deployment
@@ -168,10 +176,12 @@ def _with_left_out(
         if placement.model not in not_yet and (key := f"{placement.model}@{placement.host}") in unplanned
     }
     left = not_yet.keys() | missing.keys()
-    placements = tuple(p for p in mine if p.model not in left)
+    placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
     narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
     try:
-        plan = _host_plan(narrowed, playbooks, origin, _left_alone(context, left), recorded)
+        plan = _host_plan(
+            narrowed, playbooks, origin, _left_alone(context, left), recorded, repack=repack, fleet=fleet
+        )
     except CpudeployError as error:
         plan = _not_planned(context, error)
     return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=missing)
@@ -217,13 +227,16 @@ def _host_plan(
     origin: str,
     left_alone: frozenset[str],
     recorded: str,
+    *,
+    repack: bool,
+    fleet: Mapping[str, Facts],
 ) -> HostPlan:
     if context.facts.root == "none":
         raise HostError(
             "there is no root on this host: the login is not root and sudo is not used",
             do="log in as root, or allow sudo for this user",
         )
-    placements = list(context.deployment.placements)
+    placements = [p for p in context.deployment.placements if p.host == context.host.name]
     blind = _unknown_engine(context, recorded)
     changes: list[Change] = []
     if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
@@ -238,7 +251,15 @@ def _host_plan(
         for warning in refuse_missing_flags(context, backend, playbooks[backend.playbook])
     )
     around = _as_strangers(context, left_alone)
-    allocations = allocate(context.deployment, context.host.name, around.facts, context.resolved, playbooks)
+    allocations = allocate(
+        context.deployment,
+        context.host.name,
+        around.facts,
+        context.resolved,
+        playbooks,
+        repack=repack,
+        fleet=fleet,
+    )
     if not blind and _wants(context.host, placements, context.deployment, playbooks, "curl"):
         changes += curl_changes(context)
     if not blind and _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
@@ -260,7 +281,7 @@ def _host_plan(
     staying = named.keys() | {name.removesuffix("_old") for name in left_alone}
     changes += removal_changes(context, frozenset(staying), origin)
     changes += _rollout(context, placements, wanted, named, playbooks, origin)
-    warnings = (*blind, *flags, *_warnings(context, allocations))
+    warnings = (*blind, *flags, *sizing_warnings(context, allocations, changes))
     return _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)
 
 
@@ -331,23 +352,6 @@ def _insecure(context: HostContext, placements: list[Placement]) -> tuple[str, .
         for place in context.resolved.images[backend].places
     ]
     return tuple(dict.fromkeys(place.registry for place in places if place.insecure))
-
-
-def _warnings(context: HostContext, allocations: Mapping[str, Allocation]) -> tuple[str, ...]:
-    """What is allowed but wants a word. Free memory is one: it is a fact of the moment."""
-    available = context.facts.memory.available
-    new = [
-        allocation
-        for allocation in allocations.values()
-        if container_name(context.deployment.name, allocation.model, 0) not in context.facts.containers
-    ]
-    wanted = sum(allocation.need.total for allocation in new)
-    if isinstance(available, int) and wanted > available:
-        return (
-            f"{wanted / (1 << 30):.1f} GiB wanted by new models, {available / (1 << 30):.1f} GiB free now: "
-            "the host may swap or kill",
-        )
-    return ()
 
 
 def _plan_of(

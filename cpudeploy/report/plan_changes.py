@@ -22,9 +22,9 @@ _INDENT = 6
 _WIDEST_FIELD = 20
 _WIDEST_VALUE = 28
 _REASONS = {
-    "cpus": ("cpus", "cpuset", "threads", "threads_batch"),
-    "context": ("context", "parallel"),
-    "memory": ("memory", "need"),
+    "cpus": ("cpus",),
+    "context": ("context",),
+    "memory": ("memory",),
 }
 
 

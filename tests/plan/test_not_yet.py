@@ -171,3 +171,17 @@ def test_a_plan_of_records_is_never_carried_out():
     plan = make_plan(of(placement()), BOOKS, {"one": facts()}, known, origin="here", recorded="records")
     with pytest.raises(UsageError, match="recorded facts of records"):
         execute(plan, lambda _: SimulatedHost(facts()), lambda _: None)
+
+
+def test_each_host_is_planned_for_its_own_models_only():
+    placements = (
+        placement("a"),
+        placement("b", host="two"),
+        placement("new", host="two", task="embed", port=8101),
+    )
+    wanted = of(*placements, hosts=("one", "two"))
+    known = resolved(*plannable(wanted, BOOKS).placements)
+    told = {name: facts(name) for name in ("one", "two")}
+    plan = make_plan(wanted, BOOKS, told, known, origin="here")
+    assert {name: subjects(host) for name, host in plan.hosts.items()} == {"one": {"a"}, "two": {"b"}}
+    assert {name: set(host.not_yet) for name, host in plan.hosts.items()} == {"one": set(), "two": {"new"}}
