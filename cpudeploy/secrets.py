@@ -7,10 +7,15 @@ import binascii
 import hashlib
 import hmac
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 from .errors import SecretError
 from .types.base import SecretRef
+
+_COMMAND_S = 120
+"""How long a command may take: it may ask somebody for a passphrase."""
 
 
 def mark(value: str, salt: bytes | None = None) -> str:
@@ -116,6 +121,8 @@ class Secrets:
                 raise SecretError(
                     f"cannot read secret file {path}: {reason}", do="create it, mode 0600"
                 ) from None
+        elif ref.kind == "from_command":
+            value = self._printed(ref.name)
         else:
             raise SecretError(
                 f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file"
@@ -123,3 +130,32 @@ class Secrets:
         if not value or "\n" in value or "\0" in value:
             raise SecretError(f"the secret {ref} must be one non-empty line")
         return value
+
+    def _printed(self, line: str) -> str:
+        """What a command prints, run in the manifest's folder without a shell. Its arguments may hold
+        something secret: errors tell only which program it was."""
+        program = line.partition(" ")[0]
+        try:
+            command = shlex.split(line)
+            done = subprocess.run(
+                command, cwd=self._base, stdout=subprocess.PIPE, text=True, timeout=_COMMAND_S, check=False
+            )
+        except UnicodeDecodeError:
+            raise SecretError(f"what the secret's command {program} prints is no UTF-8 text") from None
+        except (OSError, ValueError, IndexError) as error:
+            reason = getattr(error, "strerror", None) or "not a command line"
+            raise SecretError(
+                f"the secret's command {program} can't be run: {reason}",
+                do="check it; there is no shell in between",
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise SecretError(
+                f"the secret's command {program} did not end within {_COMMAND_S} s",
+                do="run it yourself: it may ask for something",
+            ) from None
+        if done.returncode:
+            raise SecretError(
+                f"the secret's command {program} ended with exit code {done.returncode}",
+                do="run it yourself to see why",
+            )
+        return done.stdout.rstrip("\r\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cpudeploy.errors import SecretError
@@ -43,3 +45,32 @@ def test_other_keys_are_taken(monkeypatch, tmp_path, value):
 def test_a_file_in_a_home_that_nobody_has_is_told(tmp_path):
     with pytest.raises(SecretError, match="nobody has"):
         Secrets(tmp_path).get(SecretRef(kind="from_file", name="~no-such-user/key"))
+
+
+def from_command(line: str, folder: Path) -> str:
+    return Secrets(folder).get(SecretRef(kind="from_command", name=line)).reveal()
+
+
+def test_a_command_runs_in_the_manifests_folder_without_a_shell(tmp_path):
+    (tmp_path / "key").write_text("a $HOME b\n")
+    assert from_command("cat key", tmp_path) == "a $HOME b"
+    assert from_command("echo '$HOME' '|' cat", tmp_path) == "$HOME | cat"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("false hunter2", "false ended with exit code 1"),
+        ("no-such-program hunter2", "no-such-program can't be run: No such file"),
+        ("echo 'hunter2", "not a command line"),
+        ("", "can't be run"),
+        ("true", "one non-empty line"),
+        (r"printf 'a\nb'", "one non-empty line"),
+        ("printf '\\377hunter2'", "no UTF-8 text"),
+    ],
+)
+def test_a_command_that_tells_no_secret_is_named_without_its_arguments(tmp_path, line, says):
+    with pytest.raises(SecretError, match=says) as failed:
+        from_command(line, tmp_path)
+    shown = f"{failed.value}"
+    assert "hunter2" not in shown
