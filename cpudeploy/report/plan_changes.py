@@ -22,9 +22,9 @@ _INDENT = 6
 _WIDEST_FIELD = 20
 _WIDEST_VALUE = 28
 _REASONS = {
-    "cpus": ("cpus", "cpuset", "threads", "threads_batch"),
-    "context": ("context", "parallel"),
-    "memory": ("memory", "need"),
+    "cpus": ("cpus",),
+    "context": ("context",),
+    "memory": ("memory",),
 }
 
 
@@ -110,6 +110,7 @@ def _allocation_rows(allocation: Allocation) -> Iterable[Row]:
         "compute": need.compute,
         "engine": need.engine,
         "prompt cache": need.cache,
+        "projector": need.projector,
     }
     context = f"{allocation.context} × {count(allocation.parallel, 'request')}"
     yield Row("cpus", allocation.cpuset, _why(allocation, "cpus", threads))
