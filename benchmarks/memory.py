@@ -3,7 +3,8 @@
 In: the lab's llama-server and SmolLM2, and models of real shapes with random weights, written aside and
 removed again. Out: a Markdown table on standard output; progress on standard error. Each server is started
 with the arguments that the playbook renders, once with its file dropped from the page cache and once with
-it there; then all slots are filled to the last cell, twice. Exit code 1 when a prediction is under or far off.
+it there; then all slots are filled to the last cell, twice. Exit code 1 when a prediction is under or far
+off.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ SETTINGS = (
     ),
     Setting(
         "windows: gemma-3-270m's shape",
-        Model("gemma3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, window=512, tied=True, quant=Type.Q8_0),
+        Model(
+            "gemma3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, quant=Type.Q8_0, window=512, tied=True
+        ),
         2048,
         4,
     ),
@@ -161,7 +164,8 @@ def measure(setting: Setting, binary: Path, folder: Path) -> Row:
             context=setting.context, parallel=setting.parallel, kv_type=setting.kv_type, flags=cpu_flags()
         )
         need, vocabulary = predicted(path, serving)
-        say(f"{setting.title}: {path.stat().st_size / MIB:.0f} MiB of weights, {need.total / MIB:.0f} predicted")
+        size = path.stat().st_size / MIB
+        say(f"{setting.title}: {size:.0f} MiB of weights, {need.total / MIB:.0f} predicted")
         runs = []
         for cold in (True, False):
             if cold:
@@ -229,7 +233,8 @@ def cpu_flags() -> frozenset[str]:
 
 def table(rows: list[Row]) -> Iterator[str]:
     """Predicted and measured in MiB."""
-    yield "| setting | slots × context | predicted | measured | over | anonymous | file, cold / warm | parts predicted |"
+    heads = ("setting", "slots × context", "predicted", "measured", "over", "anonymous", "file, cold / warm")
+    yield f"| {' | '.join(heads)} | parts predicted |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     for row in rows:
         yield f"| {' | '.join(cells(row))} |"

@@ -6,15 +6,14 @@ In: a binary and its arguments. Out: `Usage` by kind of page. A sample is read f
 
 from __future__ import annotations
 
+import http
+import http.client
 import json
 import os
-import random
 import socket
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -95,11 +94,10 @@ def serving(binary: Path, arguments: Sequence[str], *, port: int, log: Path) -> 
 
 
 def fill(server: Server, *, context: int, parallel: int, vocabulary: int, seed: int) -> None:
-    """Every slot's context full at the same time: prompts of random tokens, and a short answer."""
-    random_ = random.Random(seed)
+    """Every slot's context full at the same time: prompts of scattered tokens, and a short answer."""
     prompts = [
-        [random_.randrange(3, vocabulary - 1) for _ in range(context - ANSWER_TOKENS - 2)]
-        for _ in range(parallel)
+        [3 + (token * 7919 + slot * 104729 + seed * 15485863) % (vocabulary - 4) for token in tokens]
+        for slot, tokens in enumerate([range(context - ANSWER_TOKENS - 2)] * parallel)
     ]
 
     def ask(slot: int) -> None:
@@ -114,17 +112,11 @@ def fill(server: Server, *, context: int, parallel: int, vocabulary: int, seed: 
 
 
 def post(server: Server, path: str, body: dict[str, Any]) -> Any:
-    """The answer to a request, from JSON to JSON."""
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{server.port}{path}",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=REQUEST_S) as response:
-            return json.load(response)
-    except urllib.error.HTTPError as error:
-        raise RuntimeError(f"{path}: {error.code} {error.read().decode(errors='replace')}") from None
+    """The answer to a request, from JSON to JSON. Raises RuntimeError with what the server says of it."""
+    status, text = _exchange(server.port, "POST", path, json.dumps(body), REQUEST_S)
+    if status != http.HTTPStatus.OK:
+        raise RuntimeError(f"{path}: {status} {text}")
+    return json.loads(text)
 
 
 def free_port() -> int:
@@ -144,16 +136,26 @@ def forget(path: Path) -> None:
 
 def _wait_healthy(server: Server) -> None:
     end = time.monotonic() + START_S
-    while time.monotonic() < end:
-        if server.process.poll() is not None:
-            break
+    while time.monotonic() < end and server.process.poll() is None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/health", timeout=5):
+            if _exchange(server.port, "GET", "/health", None, 5)[0] == http.HTTPStatus.OK:
                 return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
+        except OSError:
+            pass  # not listening yet
+        time.sleep(0.1)
     words = server.log.read_text(errors="replace").splitlines()[-12:]
     raise RuntimeError("llama-server did not become healthy:\n" + "\n".join(words))
+
+
+def _exchange(port: int, method: str, path: str, body: str | None, timeout: float) -> tuple[int, str]:
+    """Status and text of one answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+    finally:
+        connection.close()
 
 
 def _tree_usage(pid: int) -> Usage:
