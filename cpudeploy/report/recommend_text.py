@@ -69,12 +69,15 @@ def _most(each: Recommendation, choice: Choice) -> str:
     where neither is to be had the largest of all."""
     longer = max((way.context for way in choice.largest if way.parallel >= each.parallel), default=0)
     more = max((way.parallel for way in choice.largest if way.context >= each.context), default=0)
-    ways = [f"{longer} × {each.parallel}"] if longer else []
-    ways += [f"{each.context} × {more}"] if more and (longer, more) != (each.context, each.parallel) else []
+    ways = {(longer, each.parallel), (each.context, more)} if longer or more else set()
     if not ways and choice.largest:
-        best = max(choice.largest, key=lambda way: way.context * way.parallel)
-        ways = [f"{best.context} × {best.parallel}"]
-    return ", ".join(dict.fromkeys(ways)) or "nothing"
+        ways = {max(((way.context, way.parallel) for way in choice.largest), key=lambda way: way[0] * way[1])}
+    told = [way for way in ways if all(way) and not any(_outdoes(other, way) for other in ways)]
+    return ", ".join(f"{context} × {parallel}" for context, parallel in sorted(told, reverse=True)) or "nothing"
+
+
+def _outdoes(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one != other and one[0] >= other[0] and one[1] >= other[1]
 
 
 def _below(each: Recommendation) -> Iterator[tuple[str, str]]:
@@ -87,7 +90,7 @@ def _below(each: Recommendation) -> Iterator[tuple[str, str]]:
         yield "note", note
     advice = each.advice
     if advice is None:
-        yield "advised", "another host or model: not even the smallest fits here"
+        yield "advised", "nothing of it fits here as things are"
         return
     what = f"{advice.quant}, context {advice.context} × {count(advice.parallel, 'request')}: {advice.why}"
     if not advice.lines:
@@ -102,7 +105,7 @@ def _speed(each: Recommendation, chosen: Choice | None) -> str:
         return "not known, since this host's memory was not measured: add --measure"
     speed = chosen.speed if chosen is not None else None
     if speed is None:
-        return "not told: nothing fits, or so little is read a token that caches decide and not memory"
+        return "no range: nothing fits, or so little is read a token that caches decide and not memory"
     together = f", and of {each.parallel} together" if each.parallel > 1 else ""
     return f"tokens a second of one request{together}; {_reads(chosen.quant if chosen else '', speed)}"
 

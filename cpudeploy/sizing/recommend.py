@@ -144,7 +144,7 @@ class _Trial:
             wish=None
             if seat is None
             else Combination(context=context, parallel=parallel, memory=seat.memory),
-            why=wish.what if isinstance(wish, DoesNotFit) else "",
+            why=wish.sentence if isinstance(wish, DoesNotFit) else "",
             largest=largest,
             speed=None if fitting is None else self._speed(variant, shape, fitting),
         )
