@@ -73,7 +73,9 @@ def _most(each: Recommendation, choice: Choice) -> str:
     if not ways and choice.largest:
         ways = {max(((way.context, way.parallel) for way in choice.largest), key=lambda way: way[0] * way[1])}
     told = [way for way in ways if all(way) and not any(_outdoes(other, way) for other in ways)]
-    return ", ".join(f"{context} × {parallel}" for context, parallel in sorted(told, reverse=True)) or "nothing"
+    return (
+        ", ".join(f"{context} × {parallel}" for context, parallel in sorted(told, reverse=True)) or "nothing"
+    )
 
 
 def _outdoes(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -97,7 +99,7 @@ def _below(each: Recommendation) -> Iterator[tuple[str, str]]:
         yield "advised", f"{what}; as the manifest says"
         return
     yield "advised", what
-    yield "", "\n".join(["models:", f"  {each.model}:", *(f"    {line}" for line in advice.lines)])
+    yield "", "\n".join(["models:", f"  {advice.name}:", *(f"    {line}" for line in advice.lines)])
 
 
 def _speed(each: Recommendation, chosen: Choice | None) -> str:

@@ -107,7 +107,14 @@ def _advice(placement: Placement, choice: Choice, context: int, parallel: int, w
         lines.append(f"source: {_source(placement.source, choice.quant)}")
     lines += [f"context: {context}"] if context != placement.context else []
     lines += [f"parallel: {parallel}"] if parallel != placement.parallel else []
-    return Advice(quant=choice.quant, context=context, parallel=parallel, why=why, lines=tuple(lines))
+    return Advice(
+        name=placement.model,
+        quant=choice.quant,
+        context=context,
+        parallel=parallel,
+        why=why,
+        lines=tuple(lines),
+    )
 
 
 def _entry(placement: Placement, advice: Advice) -> Advice:
@@ -119,7 +126,13 @@ def _entry(placement: Placement, advice: Advice) -> Advice:
         f"context: {advice.context}",
         f"parallel: {advice.parallel}",
     )
-    return msgspec.structs.replace(advice, lines=lines)
+    return msgspec.structs.replace(advice, name=_name(placement.model), lines=lines)
+
+
+def _name(repository: str) -> str:
+    """A model's name in the manifest, from its repository's: `org/Qwen3-4B-GGUF` → `qwen3-4b`."""
+    stem = re.sub(r"[-_.]gguf$", "", repository.rpartition("/")[2].lower())
+    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:40].rstrip("-") or "model"
 
 
 def _source(source: HuggingFace | ModelScope, quant: str) -> str:

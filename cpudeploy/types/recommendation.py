@@ -53,8 +53,9 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class Advice(Struct, frozen=True, kw_only=True):
-    """What to write. lines: of the manifest, below the model's name; none where it already says so."""
+    """What to write. lines: of the manifest, below the model's `name`; none where it already says so."""
 
+    name: str
     quant: str
     context: int
     parallel: int

@@ -289,6 +289,7 @@ def test_a_revision_and_a_projector_stay_in_the_lines_to_write():
 def test_a_model_that_is_new_gets_all_of_its_lines():
     wish = placement("org/name-GGUF", source=repo("Q4_K_M"), port=8107)
     told = recommend(deployment(wish), wish, facts(), world(wish), playbooks(), new=True)
+    assert told.advice.name == "name"
     assert told.advice.lines == (
         "source: {huggingface: org/name-GGUF, quant: Q4_K_M}",
         "backend: llama",
