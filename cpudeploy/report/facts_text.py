@@ -11,7 +11,7 @@ from typing import Any
 
 from ..types.base import Unknown, to_data
 from ..types.facts import Container, Cpu, Facts, Memory, Weights
-from .numbers import count, data_size, duration, memory_size
+from .numbers import count, data_size, duration, memory_size, rate
 from .text import Cell, Ink, flow
 
 _TELLING_FLAGS = {
@@ -137,6 +137,8 @@ def _memory(memory: Memory) -> str:
         parts.append(f"limit {_told(memory.limit)}")
     elif memory.limit is not None:
         parts.append(f"a control group allows {memory_size(memory.limit)} of {_bytes(memory.machine)}")
+    if memory.bandwidth is not None:
+        parts.append(f"reads {rate(memory.bandwidth)}")
     parts.append("no swap" if memory.swap == 0 else f"swap {_bytes(memory.swap)}")
     if isinstance(memory.nodes, Unknown):
         parts.append(f"NUMA {_told(memory.nodes)}")
