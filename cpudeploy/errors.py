@@ -107,12 +107,20 @@ class RegistryError(CpudeployError):
     """An image could not be resolved or pulled."""
 
 
+class RecordError(CpudeployError):
+    """A file of recorded facts can't be written, read or understood."""
+
+
 class HubError(CpudeployError):
     """Model files could not be resolved or fetched."""
 
 
 class DoesNotFit(CpudeployError):
     """A model needs more than the host has. `do` names what would fit."""
+
+
+class NoRoom(DoesNotFit):
+    """The host is too full for it; another one may not be."""
 
 
 class NotYet(CpudeployError):

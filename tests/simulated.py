@@ -184,6 +184,7 @@ class SimulatedHost:
             status="created",
             restart_policy="no",
             cpuset=request.spec.cpuset,
+            cpuset_mems=request.spec.cpuset_mems,
             memory=request.spec.memory,
             memory_swap=request.spec.memory,
             publish=publish,

@@ -12,7 +12,7 @@ ALLOWED = {
     "types": set(),
     "manifest": {"types", "errors", "data_files"},
     "sizing": {"types", "errors"},
-    "steps": {"types", "errors", "manifest"},
+    "steps": {"types", "errors", "manifest", "sizing"},
     "plan": {"types", "errors", "steps", "sizing"},
     "transport": {"types", "errors", "secrets"},
     "probe": {"types", "errors", "transport"},

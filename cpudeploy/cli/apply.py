@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from ..errors import OK
+from ..errors import ERROR, OK
 from .options import (
     format_option,
     inventory_argument,
     limit_option,
     playbooks_option,
+    repack_option,
     sudo_option,
     verbose_option,
 )
@@ -23,6 +24,7 @@ from .options import (
 @playbooks_option
 @sudo_option
 @verbose_option
+@repack_option
 @format_option("text", "json")
 def command(
     inventory: Path,
@@ -30,6 +32,7 @@ def command(
     playbooks: tuple[Path, ...],
     ask_sudo_pass: bool,
     verbose: bool,
+    repack: bool,
     output: str,
 ) -> int:
     """Bring the hosts to what the manifest says; done only when each model has answered."""
@@ -39,10 +42,11 @@ def command(
 
     def once() -> tuple[int, bool]:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-            plan = decide(found, inventory)
+            plan = decide(found, inventory, repack=repack)
             code = carry_out(found, plan, json=output == "json", verbose=verbose)
             return code, any(host.partial for host in plan.hosts.values())
 
     code, more = once()
-    # A second time for what could not be seen the first time; never a third.
-    return once()[0] if more and code == OK else code
+    # A second time for what could not be seen the first time; never a third. 1 says only that something was
+    # left out of the plan.
+    return once()[0] if more and code in (OK, ERROR) else code

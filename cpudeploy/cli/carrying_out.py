@@ -10,7 +10,7 @@ from ..errors import ConnectError
 from ..execute import HostTarget, Target, execute
 from ..report.json_text import json_line
 from ..report.live import live
-from ..report.outcome_text import exit_code, outcome_data, render_outcome
+from ..report.outcome_text import end_code, outcome_data, render_outcome
 from ..report.plan_text import render_plan
 from ..types.base import from_json, to_json
 from ..types.facts import Question
@@ -45,4 +45,4 @@ def carry_out(site: Site, decided: Plan, *, json: bool, verbose: bool) -> int:
         console.try_write(json_line(outcome_data(outcome, plan)))
     else:
         console.try_write(render_outcome(outcome, plan, colour=console.colour, width=console.width))
-    return exit_code(outcome)
+    return end_code(outcome, plan)

@@ -6,31 +6,68 @@ import getpass
 import os
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
-from ..plan import make_plan
+from ..plan import make_plan, plannable
+from ..plan.recorded import resolved_from
 from ..resolve import resolve
 from ..types.plan import Plan
-from .site import Site, narrowed
+from ..types.resolved import Resolved
+from .records import read_facts, read_records
+from .site import Site, narrowed, read_manifest
 
 
-def decide(site: Site, inventory: Path) -> Plan:
+def decide(site: Site, inventory: Path, *, repack: bool = False) -> Plan:
     """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
     stands in the way of a plan for all of them."""
-    manifest = site.manifest
-    # What nobody can be given need not be looked up: a plan of unreachable hosts asks no registry.
-    told = narrowed(site.deployment, site.facts)
-    folder = cache_folder()
-    cache = None if folder is None else folder / "resolve"
-    resolved = resolve(told, site.facts, manifest.playbooks, site.secrets, cache=cache)
     return make_plan(
         site.deployment,
-        manifest.playbooks,
+        site.manifest.playbooks,
         site.facts,
-        resolved,
+        resolve_for(site),
         origin=origin_of(inventory),
         unreachable=site.unreachable,
         unknown=site.unknown,
+        repack=repack,
+    )
+
+
+def resolve_for(site: Site) -> Resolved:
+    """What registries and Hubs say of all that can be carried out. What nobody can be given need not be
+    looked up: a plan of unreachable hosts asks no registry."""
+    playbooks = site.manifest.playbooks
+    told = plannable(narrowed(site.deployment, site.facts), playbooks)
+    folder = cache_folder()
+    cache = None if folder is None else folder / "resolve"
+    return resolve(told, site.facts, playbooks, site.secrets, cache=cache)
+
+
+def decide_recorded(
+    inventory: Path,
+    folder: Path,
+    *,
+    playbooks: Sequence[Path] = (),
+    limit: Sequence[str] = (),
+    repack: bool = False,
+) -> Plan:
+    """The plan from what was recorded in `folder`: asks nobody, reads no secret. Hosts and models without a
+    record stand in it with why. Raises RecordError for a file that can't be understood."""
+    manifest, deployment, _ = read_manifest(inventory, playbooks, limit, ask_sudo=False)
+    read = {name: read_facts(folder, name) for name in deployment.hosts}
+    facts = {name: each for name, each in read.items() if each is not None}
+    wanted = plannable(narrowed(deployment, facts), manifest.playbooks)
+    resolved, missing = resolved_from(wanted, manifest.playbooks, read_records(folder))
+    return make_plan(
+        deployment,
+        manifest.playbooks,
+        facts,
+        resolved,
+        origin=origin_of(inventory),
+        unknown=dict.fromkeys(read.keys() - facts.keys(), f"no facts of it are recorded in {folder}"),
+        unplanned=missing,
+        recorded=str(folder),
+        repack=repack,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import OK, CpudeployError, worst
 from .options import (
     format_option,
     inventory_argument,
@@ -15,6 +17,9 @@ from .options import (
     verbose_option,
 )
 
+if TYPE_CHECKING:
+    from .site import Site
+
 
 @click.command("facts")
 @inventory_argument
@@ -22,6 +27,17 @@ from .options import (
 @playbooks_option
 @sudo_option
 @verbose_option
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Record them in DIR, with what registries and Hubs say, for `plan --facts DIR`.",
+)
+@click.option(
+    "--measure", is_flag=True, help="Measure how fast each host reads memory (seconds of full load)."
+)
 @format_option("text", "json")
 def command(
     inventory: Path,
@@ -29,9 +45,11 @@ def command(
     playbooks: tuple[Path, ...],
     ask_sudo_pass: bool,
     verbose: bool,
+    folder: Path | None,
+    measure: bool,
     output: str,
 ) -> int:
-    """Read every host's facts and show them."""
+    """Read every host's facts and show them, or record them for planning elsewhere."""
     from ..report.facts_text import all_facts_data, render_facts
     from ..report.json_text import json_document
     from .site import site
@@ -39,7 +57,15 @@ def command(
     from .troubles import tell
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        if measure:
+            from .measuring import measure as measure_all
+
+            measure_all(found)
         console = stdout()
+        if folder is not None:
+            code = _record(found, folder)
+            tell(found.troubles)
+            return worst([code, found.code])
         if output == "json":
             console.write(json_document(all_facts_data(found.facts, found.unreachable, found.unknown)))
         else:
@@ -49,3 +75,25 @@ def command(
                 )
         tell(found.troubles)
         return found.code
+
+
+def _record(found: Site, folder: Path) -> int:
+    """Write what the hosts told, then what the outside world says; the first is kept without the second."""
+    from ..plan import plannable
+    from ..plan.recorded import records_of
+    from .deciding import resolve_for
+    from .records import write_facts, write_records
+    from .site import narrowed
+    from .terminal import stderr, stdout
+
+    for path in write_facts(folder, found.facts.values()):
+        stdout().write(str(path))
+    playbooks = found.manifest.playbooks
+    wanted = plannable(narrowed(found.deployment, found.facts), playbooks)
+    try:
+        resolved = resolve_for(found)
+    except CpudeployError as error:
+        stderr().try_write(f"images and weights are not recorded: {error}")
+        return error.code
+    stdout().write(str(write_records(folder, records_of(wanted, playbooks, resolved))))
+    return OK

@@ -26,6 +26,9 @@ inventory_option = click.option(
 limit_option = click.option("--limit", multiple=True, metavar="HOST", help="Only this host (repeatable).")
 sudo_option = click.option("--ask-sudo-pass", is_flag=True, help="Ask for sudo's password on the terminal.")
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show every field and id.")
+repack_option = click.option(
+    "--repack", is_flag=True, help="Deal cores and memory out anew, also to models that run."
+)
 playbooks_option = click.option(
     "--playbooks",
     multiple=True,

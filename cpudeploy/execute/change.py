@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..errors import ConnectError, CpudeployError, Locked, StalePlan
+from ..errors import ConnectError, CpudeployError, Locked, OperationFailed, StalePlan
 from ..plan.fingerprint import matches
 from ..types import operation as op
 from ..types.base import to_json
@@ -83,6 +83,10 @@ def carry_out(
         return Carried(_end(host, change, "failed", since, tell, failure_of(stale)), stale)
     tell(ChangeStarted(host=host, change=change.id, subject=change.subject))
     try:
+        if change.unknown:
+            raise OperationFailed(
+                f"nobody can carry this out: {change.unknown}", do="plan again, asking hosts"
+            )
         for operation in change.operations:
             if interrupt.asked:
                 raise Interrupted("interrupted")

@@ -57,6 +57,7 @@ def _host_config(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
         "Memory": spec.memory,
         "MemorySwap": spec.memory,
         "CpusetCpus": spec.cpuset,
+        "CpusetMems": spec.cpuset_mems,
         "PidsLimit": spec.pids,
         "CapDrop": list(spec.cap_drop),
         "CapAdd": list(spec.cap_add),
@@ -165,6 +166,6 @@ def _comparable(field: str, value: Any) -> Any:
     if field == "PortBindings":
         bindings = (value or {}).items()
         return {(port, b.get("HostIp") or _EVERYWHERE[0], b["HostPort"]) for port, bs in bindings for b in bs}
-    if field in ("Tmpfs", "Init", "CpusetCpus"):
+    if field in ("Tmpfs", "Init", "CpusetCpus", "CpusetMems"):
         return value or None
     return value

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-from ..errors import ConnectError, Locked, StalePlan
+from ..errors import ConnectError, Locked, StalePlan, UsageError
 from ..plan.fingerprint import matches
 from ..types.base import from_json, to_json
 from ..types.event import Event, HostFinished, HostStarted, Note
@@ -29,8 +29,14 @@ def execute(plan: Plan, open_target: OpenTarget, tell: Tell, *, parallel: int = 
     """Carry `plan` out, `parallel` hosts at a time. Never raises for what goes wrong on a host.
 
     `open_target` and `tell` are called from several threads; `tell` by one at a time. That it fails is no
-    reason to stop or to undo anything: the first time it does is in the outcome's warnings.
+    reason to stop or to undo anything: the first time it does is in the outcome's warnings. Raises UsageError
+    for a plan of recorded facts: nobody looked at the hosts as they are.
     """
+    if plan.recorded:
+        raise UsageError(
+            f"this plan was made from recorded facts of {plan.recorded}: it can be read, never applied",
+            do="plan again without --facts",
+        )
     started = time.monotonic()
     plan = from_json(to_json(plan), Plan)  # whoever made it: only what its JSON form says counts
     interrupt = Interrupt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from ..types.deployment import Placement
@@ -32,18 +33,26 @@ def check_listen(settings: Settings, problems: Problems) -> None:
 def check_clashes(placed: Sequence[tuple[Placement, Settings]], problems: Problems) -> None:
     """Two models on one host can't answer on the same address and port.
 
-    Only what the texts tell; what `host` and networks stand for is known when the plan is made.
+    Only what the texts tell; what `host`, networks and interfaces stand for, and how many NUMA nodes there
+    are, is known when the plan is made.
     """
-    for index, (later, settings) in enumerate(placed):
-        for earlier, _ in placed[:index]:
-            same = earlier.host == later.host and earlier.port == later.port
-            if same and meet(earlier.listen, later.listen):
+    earlier_on: dict[str, list[Placement]] = defaultdict(list)
+    for later, settings in placed:
+        for earlier in earlier_on[later.host]:
+            first = max(earlier.port, later.port)
+            if first <= min(_last_port(earlier), _last_port(later)) and meet(earlier.listen, later.listen):
                 problems.add(
                     settings.place("port"),
                     f"models {show(earlier.model)} and {show(later.model)} both listen on "
-                    f"{later.listen}:{later.port} of host {show(later.host)}",
+                    f"{later.listen}:{first} of host {show(later.host)}",
                     "give one of them another port",
                 )
+        earlier_on[later.host].append(later)
+
+
+def _last_port(placement: Placement) -> int:
+    """The last port it is said to need: one for each NUMA node may be more."""
+    return placement.last_port or placement.port if placement.each == "numa" else placement.port
 
 
 def check_texts(settings: Settings, playbook: Playbook | None, problems: Problems) -> None:
@@ -54,14 +63,23 @@ def check_texts(settings: Settings, playbook: Playbook | None, problems: Problem
     for node in (*((args.items or ()) if args else ()), *((env.entries or {}).values() if env else ())):
         if isinstance(node.value, str) and (playbook is not None or "param" not in node.value):
             check_text(node, allowed, problems)
-    if playbook is None or args is None:
+    if playbook is None:
         return
-    for node in args.items or ():
+    for name, node in (env.entries or {}).items() if env else ():
+        why = next((each.why for each in playbook.refuses if name in each.env), None)
+        if why is not None:
+            problems.add(node.at, f"{show(name)} can't be set in `env`: {why}", "remove it")
+    for node in (args.items or ()) if args else ():
         conflict = flag_conflict(str(node.value), playbook)
         if conflict is not None:
             flag, field = conflict
             do = f"set `{field}` instead" if field else "remove it"
             problems.add(node.place, f"{show(flag)} is already set by playbook {show(playbook.name)}", do)
+            continue
+        refused = refused_flag(str(node.value), playbook)
+        if refused is not None:
+            flag, why = refused
+            problems.add(node.place, f"{show(flag)} can't be given in `args`: {why}", "remove it")
 
 
 def flag_conflict(argument: str, playbook: Playbook) -> tuple[str, str | None] | None:
@@ -69,20 +87,30 @@ def flag_conflict(argument: str, playbook: Playbook) -> tuple[str, str | None] |
 
     `--flag=value` repeats `--flag`, and `--some_flag` repeats `--some-flag`: engines read them alike.
     """
-    if playbook.container is None or not argument.startswith("-"):
-        return None
+    rendered = playbook.container.arguments if playbook.container is not None else ()
+    found = ((flag, each.field) for each in rendered for flag in each.flags if _repeats(argument, flag))
+    return next(found, None)
+
+
+def refused_flag(argument: str, playbook: Playbook) -> tuple[str, str] | None:
+    """The flag an argument gives that the playbook refuses, and why; None when it gives none."""
+    found = ((flag, each.why) for each in playbook.refuses for flag in each.flags if _repeats(argument, flag))
+    return next(found, None)
+
+
+def _repeats(argument: str, flag: str) -> bool:
     given = argument.partition("=")[0]
-    for rendered in playbook.container.arguments:
-        for flag in rendered.flags:
-            if given == flag or (flag.startswith("--") and given.replace("_", "-") == flag.replace("_", "-")):
-                return flag, rendered.field
-    return None
+    long = flag.startswith("--") and given.startswith("-")
+    return given == flag or (long and given.replace("_", "-") == flag.replace("_", "-"))
 
 
 def check_playbook_fit(settings: Settings, playbook: Playbook, problems: Problems) -> None:
-    """That the engine can do what is asked: the task, a key, memory that can be worked out."""
+    """That the engine can do what is asked: chat, a key, memory that can be worked out.
+
+    Whether it has another task is for the plan: a playbook may learn it.
+    """
     task = settings.text("task") or "chat"
-    if playbook.health is not None and task not in playbook.health.tasks:
+    if playbook.health is not None and task == "chat" and task not in playbook.health.tasks:
         served = ", ".join(f"`{name}`" for name in playbook.health.tasks)
         problems.add(
             settings.place("task"),

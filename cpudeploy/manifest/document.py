@@ -6,7 +6,9 @@ nothing is constructed but maps, lists and scalars. Reads the one file it is giv
 
 from __future__ import annotations
 
+import posixpath
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +33,7 @@ class Node:
     """A value and its places: `where` it begins, `at` its key if it has one (else the same).
 
     Exactly one of `entries` (a map), `items` (a list) and `value` (a scalar) speaks. `broken`: already
-    reported; its value means nothing.
+    reported; its value means nothing. `folder`: that of its file, as the manifest's own folder sees it.
     """
 
     where: str
@@ -40,6 +42,7 @@ class Node:
     entries: Mapping[str, Node] | None = None
     items: tuple[Node, ...] | None = None
     broken: bool = False
+    folder: str = ""
 
     @property
     def place(self) -> str:
@@ -49,6 +52,12 @@ class Node:
     def get(self, key: str) -> Node | None:
         """An entry of a map; None when absent or when this is no map."""
         return None if self.entries is None else self.entries.get(key)
+
+    @property
+    def path(self) -> str:
+        """A text that names a file, as seen from the manifest's folder."""
+        text = str(self.value)
+        return text if text.startswith("~") else posixpath.join(self.folder, text)
 
 
 def plain(node: Node) -> object:
@@ -68,6 +77,29 @@ def read_document(path: Path, problems: Problems) -> Node:
         problems.raise_if_any()
         raise AssertionError("a document without a root was not reported")
     return root
+
+
+def read_included(path: Path, folder: str, named: Node, problems: Problems) -> Node | None:
+    """The document of a file that another one names at `named`; None when it can't be read, with problems.
+
+    `folder`: that of the file, as the manifest's own folder sees it.
+    """
+    try:
+        # Only files: opening a pipe would wait for whoever writes it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError("is not a file")
+        text = read_text(path).removeprefix("\ufeff")
+    except OSError as error:
+        problems.add(
+            named.place,
+            f"the file {show(named.value)} can't be read: {(error.strerror or 'unknown error').lower()}",
+            "paths are relative to the file they stand in",
+        )
+    except ValueError as error:
+        problems.add(named.place, f"{show(named.value)} {error}", "name a small UTF-8 text file")
+    else:
+        return _Composer(str(path), text, problems, folder).compose()
+    return None
 
 
 def read_text(path: Path) -> str:
@@ -119,6 +151,7 @@ class _Frame:
     where: str
     anchor: str | None
     is_map: bool
+    folder: str
     entries: dict[str, Node] = field(default_factory=dict)
     items: list[Node] = field(default_factory=list)
     key: str | None = None
@@ -131,16 +164,17 @@ class _Frame:
         if self.broken:
             return Node(self.where, broken=True)
         if self.is_map:
-            return Node(self.where, entries=self.entries)
-        return Node(self.where, items=tuple(self.items))
+            return Node(self.where, entries=self.entries, folder=self.folder)
+        return Node(self.where, items=tuple(self.items), folder=self.folder)
 
 
 class _Composer:
     """Events of the YAML parser to nodes, on a stack of our own: depth is a limit, not a crash."""
 
-    def __init__(self, name: str, text: str, problems: Problems) -> None:
+    def __init__(self, name: str, text: str, problems: Problems, folder: str = "") -> None:
         self._name = name
         self._text = text
+        self._folder = folder
         self._problems = problems
         self._stack: list[_Frame] = []
         self._anchors: dict[str, tuple[Node, int]] = {}
@@ -194,7 +228,8 @@ class _Composer:
             if len(self._stack) >= MAX_DEPTH:
                 self._refuse(where, f"nested more than {MAX_DEPTH} deep", "no key of a manifest is that deep")
             is_map = isinstance(event, yaml.MappingStartEvent)
-            self._stack.append(_Frame(where, event.anchor, is_map, broken=self._has_tag(event.tag, where)))
+            tagged = self._has_tag(event.tag, where)
+            self._stack.append(_Frame(where, event.anchor, is_map, self._folder, broken=tagged))
         elif isinstance(event, yaml.CollectionEndEvent):
             frame = self._stack.pop()
             node = frame.node()
@@ -213,7 +248,7 @@ class _Composer:
         if frame is not None and frame.is_map and frame.key is None:
             self._key(frame, event.value, where, quoted)
             return
-        node = Node(where, value=event.value, broken=broken)
+        node = Node(where, value=event.value, broken=broken, folder=self._folder)
         if not quoted and not broken:
             try:
                 node = replace(node, value=plain_value(event.value))

@@ -1,43 +1,20 @@
-"""The hosts of a manifest. In: `defaults` and `hosts`. Out: Host by name, and each host's layers. Pure."""
+"""The hosts of a manifest. In: each host's layers of settings. Out: Host by name. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..types.base import from_data
 from ..types.deployment import Host, Reserve, Ssh, Sudo
-from .document import Node
-from .merge import HOST_KEYS, MODEL_KEYS, merge, only
+from .groups import DeclaredHost
+from .merge import HOST_KEYS, merge, only
 from .places import weights_fault
 from .problems import Problems, show
 from .settings import Settings, given
 
 
-@dataclass(frozen=True)
-class DeclaredHost:
-    """A host's name with everything that bears on it, outermost layer first, its own entry last."""
-
-    name: str
-    node: Node
-    layers: tuple[Node, ...]
-
-    @property
-    def model_layers(self) -> tuple[Node, ...]:
-        """The same layers, only what models inherit."""
-        return tuple(only(layer, MODEL_KEYS) for layer in self.layers)
-
-
-def declared_hosts(root: Node) -> dict[str, DeclaredHost]:
-    """Every host the manifest names, broken ones included: that they exist is known."""
-    defaults = root.get("defaults")
-    outer = () if defaults is None else (defaults,)
-    hosts = root.get("hosts")
-    entries = hosts.entries if hosts is not None and hosts.entries is not None else {}
-    return {name: DeclaredHost(name, node, (*outer, node)) for name, node in entries.items()}
-
-
-def build_hosts(declared: dict[str, DeclaredHost], base: Path, problems: Problems) -> dict[str, Host]:
+def build_hosts(declared: Mapping[str, DeclaredHost], base: Path, problems: Problems) -> dict[str, Host]:
     """The sound ones among the declared hosts, in the manifest's order."""
     hosts = {
         name: _build_host(host, base, problems) for name, host in declared.items() if not host.node.broken
@@ -93,7 +70,7 @@ def _weights_dir(dirs: Settings, problems: Problems) -> str | None:
     return path
 
 
-def _check_twins(hosts: dict[str, Host], declared: dict[str, DeclaredHost], problems: Problems) -> None:
+def _check_twins(hosts: dict[str, Host], declared: Mapping[str, DeclaredHost], problems: Problems) -> None:
     """Two names for one machine would plan it twice, each without knowing of the other."""
     seen: dict[tuple[object, ...], str] = {}
     for name, host in hosts.items():

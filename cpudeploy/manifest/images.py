@@ -7,6 +7,8 @@ from ..types.references import BadReference, parse_reference
 
 def reference_fault(text: str) -> tuple[str, str] | None:
     """None for a usable reference with a tag or digest; else what is wrong and what to write."""
+    if not text.isprintable():
+        return "not an image reference: it has characters that don't show", "write it anew"
     try:
         reference = parse_reference(text)
     except BadReference as error:

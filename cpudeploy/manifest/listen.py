@@ -13,19 +13,24 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def listen_fault(listen: str) -> tuple[str, str] | None:
-    """None for an address, a network or `host`; else what is wrong, and what to write."""
+    """None for an address, a network, an interface or `host`; else what is wrong, and what to write."""
     if listen == "host" or _address(listen) is not None:
         return None
-    if listen == "localhost":
+    if listen in ("localhost", "lo"):
         return "that is a name, not an address", "write 127.0.0.1"
     if "/" in listen:
         return _network_fault(listen)
-    if _INTERFACE.fullmatch(listen):
-        return (
-            "an interface's name can't be used yet",
-            "write the interface's address, a network such as 10.20.0.0/16, or host",
-        )
-    return "not an address", "write 127.0.0.1, host, an address, or a network such as 10.20.0.0/16"
+    if is_interface(listen):
+        return None
+    return (
+        "not an address",
+        "write 127.0.0.1, host, an address, a network such as 10.20.0.0/16, or an interface such as eth0",
+    )
+
+
+def is_interface(listen: str) -> bool:
+    """Whether it can only be the name of an interface. Those that begin with a digit are not taken."""
+    return listen != "host" and _address(listen) is None and _INTERFACE.fullmatch(listen) is not None
 
 
 def _network_fault(listen: str) -> tuple[str, str] | None:
@@ -49,7 +54,9 @@ def is_loopback(listen: str) -> bool:
 
 
 def meet(one: str, other: str) -> bool:
-    """Whether one port can't be had on both. `host` and networks meet themselves and every wildcard."""
+    """Whether one port can't be had on both. `host`, networks and interfaces meet themselves and every
+    wildcard.
+    """
     if one == other:
         return True
     first, second = _address(one), _address(other)

@@ -1,25 +1,28 @@
 """From an inventory to a Deployment. In: a path. Out: a Manifest, or one error with everything wrong.
 
-Reads the inventory, the CA files it names and the playbooks it uses; nothing else, and no secret.
+Reads the inventory, the files it includes, the CA files it names and the playbooks it uses; nothing else, and
+no secret.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..types.deployment import Backend, Deployment, Positions
 from ..types.playbook import Playbook
-from .document import Node, NodePath, read_document
-from .hosts import build_hosts, declared_hosts
+from .document import Node, NodePath
+from .groups import declare
+from .hosts import build_hosts
+from .include import read_manifest
 from .models import House, build_placements
 from .places import deployment_fault
-from .playbooks import find_playbook, playbook_names, read_playbook
+from .playbooks import find_playbook, parameter_fault, playbook_names, read_playbook
 from .problems import Problems, nearest, show
 from .settings import Settings
-from .shape import check_shape, dotted
-from .site import build_backends, build_mirrors, build_registries
+from .shape import dotted
+from .site import build_backends, build_mirrors, build_pool, build_proxy, build_registries
 
 
 @dataclass(frozen=True)
@@ -37,35 +40,40 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     Raises ManifestError with every problem found, each with file:line:column.
     """
     problems = Problems()
-    root = check_shape(read_document(path, problems), "inventory", problems)
-    if root.entries is None:
-        problems.raise_if_any()
+    root = read_manifest(path, problems)
     base = Path(path).absolute().parent
     name = _deployment_name(Settings(root), problems)
-    declared = declared_hosts(root)
-    hosts = build_hosts(declared, base, problems)
+    declared = declare(root, problems)
+    hosts = build_hosts(declared.hosts, base, problems)
     backends = build_backends(root, problems)
     shelf = _Shelf(playbook_dirs, problems)
     shelf.take_from(root)
     _check_params(root, backends, shelf.playbooks, problems)
     backend_map = root.get("backends")
     house = House(
-        hosts=declared,
+        hosts=declared.hosts,
+        groups=declared.groups,
         backends=backends,
         backend_names=tuple(backend_map.entries or ()) if backend_map is not None else (),
         playbooks=shelf.playbooks,
     )
+    placements, written = build_placements(root, house, problems)
     deployment = Deployment(
         name=name,
         base=str(base),
         hosts=hosts,
+        proxy=build_proxy(root, problems),
+        network_pool=build_pool(root, problems),
         mirrors=build_mirrors(root, problems),
         registries=build_registries(root, base, problems),
         backends=backends,
-        placements=build_placements(root, house, problems),
+        placements=placements,
     )
     problems.raise_if_any()
-    return Manifest(deployment=deployment, positions=positions(root), playbooks=shelf.playbooks)
+    places = {f"hosts.{name}": host.node.place for name, host in declared.hosts.items()}
+    return Manifest(
+        deployment=deployment, positions={**places, **written, **positions(root)}, playbooks=shelf.playbooks
+    )
 
 
 def _deployment_name(settings: Settings, problems: Problems) -> str:
@@ -99,12 +107,12 @@ class _Shelf:
         self.playbooks: dict[str, Playbook] = {}
 
     def take_from(self, root: Node) -> None:
-        """Every playbook that backends, hosts and defaults name."""
+        """Every playbook that backends, hosts, groups and defaults name."""
         settings = Settings(root)
         for backend in (settings.inner("backends").node.entries or {}).values():
             self._take(backend.get("playbook"), "engine")
-        for layer in (settings.get("defaults"), *(settings.inner("hosts").node.entries or {}).values()):
-            listed = layer.get("playbooks") if layer is not None else None
+        for layer in (settings.inner("defaults").node, *_host_layers(root)):
+            listed = layer.get("playbooks")
             for name in (listed.items or ()) if listed is not None else ():
                 self._take(name, "host")
 
@@ -139,27 +147,29 @@ class _Shelf:
         return playbook
 
 
+def _host_layers(part: Node) -> Iterator[Node]:
+    """What `hosts` and `groups` of the manifest, or of a group, say of hosts."""
+    hosts, groups = part.get("hosts"), part.get("groups")
+    yield from (hosts.entries or {}).values() if hosts is not None else ()
+    for group in (groups.entries or {}).values() if groups is not None else ():
+        yield group
+        yield from _host_layers(group)
+
+
 def _check_params(
     root: Node, backends: Mapping[str, Backend], playbooks: Mapping[str, Playbook], problems: Problems
 ) -> None:
-    """Parameters a backend sets must be the playbook's own, and of the default's type."""
+    """Parameters a backend sets must be the playbook's own, of the default's type, and within its bounds."""
     for backend in backends.values():
         playbook = playbooks.get(backend.playbook)
         given = Settings(root).inner("backends").inner(backend.name).inner("params").node
         for key, node in (given.entries or {}).items() if playbook is not None else ():
             if playbook is None or node.broken:
                 continue
-            if key not in playbook.params:
+            if key not in playbook.parameters:
                 what = f"playbook {show(playbook.name)} has no parameter {show(key)}"
-                problems.add(node.at, what, nearest(key, playbook.params))
-            elif not _same_type(node.value, playbook.params[key]):
-                default = playbook.params[key]
-                problems.add(
-                    node.place, f"parameter {show(key)} is of another type", f"its default is {show(default)}"
-                )
-
-
-def _same_type(value: object, default: object) -> bool:
-    if isinstance(default, float):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return type(value) is type(default)
+                problems.add(node.at, what, nearest(key, playbook.parameters))
+                continue
+            fault = parameter_fault(node.value, playbook.parameters[key])
+            if fault is not None:
+                problems.add(node.place, f"parameter {show(key)} {fault[0]}", fault[1])

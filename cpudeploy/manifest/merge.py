@@ -5,7 +5,8 @@ Maps merge; scalars and lists replace; another kind of source replaces the sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from .document import Node
@@ -29,11 +30,15 @@ MODEL_KEYS = (
 """A model's settings that may stand on any layer; `port` and `served_name` only on a model and in `on`."""
 
 SOURCE_KEYS = {
-    "huggingface": ("revision", "quant", "files", "token"),
+    "huggingface": ("revision", "quant", "files", "mmproj", "token"),
+    "modelscope": ("revision", "quant", "files", "mmproj", "token"),
     "url": ("sha256",),
+    "upload": (),
     "path": (),
 }
 """Kinds of sources and what may stand beside each."""
+
+_SECRET_KEYS = frozenset({"api_key", "password", "token"})
 
 
 def only(node: Node | None, keys: Iterable[str]) -> Node:
@@ -45,26 +50,13 @@ def only(node: Node | None, keys: Iterable[str]) -> Node:
 
 def merge(layers: Iterable[Node]) -> Node:
     """One map out of several, the last one strongest. The result stands where the last layer stands."""
-    result: Node | None = None
-    for layer in layers:
-        result = layer if result is None else _merge_maps(result, layer, top=True)
-    return result if result is not None else Node("", entries={})
+    found = list(layers)
+    return functools.reduce(_merge_settings, found) if found else Node("", entries={})
 
 
-def _merge_maps(lower: Node, upper: Node, *, top: bool = False) -> Node:
-    entries = dict(lower.entries or {})
-    for key, value in (upper.entries or {}).items():
-        below = entries.get(key)
-        if below is None or below.entries is None or value.entries is None:
-            entries[key] = value
-        elif top and key == "api_key":
-            # A secret is one reference: one of another kind doesn't add to it.
-            entries[key] = value
-        elif top and key == "source":
-            entries[key] = _merge_sources(below, value)
-        else:
-            entries[key] = _merge_maps(below, value)
-    return replace(upper, entries=entries)
+def merge_documents(layers: Iterable[Node]) -> Node:
+    """Whole manifests, the last one strongest: hosts, models and the like by their names."""
+    return functools.reduce(_merge_documents, layers)
 
 
 def source_kinds(source: Node) -> list[str]:
@@ -72,15 +64,57 @@ def source_kinds(source: Node) -> list[str]:
     return [kind for kind in SOURCE_KEYS if source.get(kind) is not None]
 
 
+_Merge = Callable[[str, Node, Node], Node]
+"""Of one key: the lower map and the upper one to both in one."""
+
+
+def _merged(lower: Node, upper: Node, inner: _Merge) -> Node:
+    """Key by key; what is a map on both sides is left to `inner`."""
+    entries = dict(lower.entries or {})
+    for key, value in (upper.entries or {}).items():
+        below = entries.get(key)
+        both = below is not None and below.entries is not None and value.entries is not None
+        entries[key] = inner(key, below, value) if both and below is not None else value
+    return replace(upper, entries=entries)
+
+
+def _merge_settings(lower: Node, upper: Node) -> Node:
+    return _merged(lower, upper, _merge_setting)
+
+
+def _merge_setting(key: str, lower: Node, upper: Node) -> Node:
+    if key in _SECRET_KEYS:
+        return upper  # one reference: of another kind, it doesn't add to the first
+    return _merge_sources(lower, upper) if key == "source" else _merge_settings(lower, upper)
+
+
+def _merge_documents(lower: Node, upper: Node) -> Node:
+    return _merged(lower, upper, _merge_part)
+
+
+def _merge_part(key: str, lower: Node, upper: Node) -> Node:
+    if key == "groups":
+        return _merged(lower, upper, lambda _, below, above: _merged(below, above, _merge_in_group))
+    if key in ("hosts", "registries", "backends", "models"):
+        return _merged(lower, upper, lambda _, below, above: _merge_settings(below, above))
+    return _merge_settings(lower, upper)
+
+
+def _merge_in_group(key: str, lower: Node, upper: Node) -> Node:
+    return _merge_part(key, lower, upper) if key in ("hosts", "groups") else _merge_setting(key, lower, upper)
+
+
 def _merge_sources(lower: Node, upper: Node) -> Node:
     kinds, below = source_kinds(upper), source_kinds(lower)
     if kinds and below and kinds != below:
         return upper
-    merged = _merge_maps(lower, upper)
+    merged = _merge_settings(lower, upper)
     if len(kinds) != 1 or below:
         return merged
-    # Kindless defaults (a token, a revision) serve only the kind they fit.
-    fitting = (*SOURCE_KEYS[kinds[0]], *(upper.entries or {}))
+    # Kindless defaults (a token, a revision) serve only the kind they fit. A token must not end up at
+    # another company: without a kind beside it, it is the one for huggingface.
+    fitting = {key for key in SOURCE_KEYS[kinds[0]] if key != "token" or kinds[0] == "huggingface"}
+    kept = fitting | set(upper.entries or {})
     return replace(
-        merged, entries={key: value for key, value in (merged.entries or {}).items() if key in fitting}
+        merged, entries={key: value for key, value in (merged.entries or {}).items() if key in kept}
     )

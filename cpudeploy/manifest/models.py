@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..types.base import from_data
-from ..types.deployment import Backend, Placement
+from ..types.deployment import Backend, Placement, Positions
 from ..types.playbook import Playbook
 from .checks import check_clashes, check_listen, check_playbook_fit, check_texts
 from .document import Node
-from .hosts import DeclaredHost
+from .groups import DeclaredHost
 from .merge import MODEL_KEYS, SOURCE_KEYS, merge, only, source_kinds
 from .problems import Problems, nearest, show
 from .settings import Settings, given
@@ -29,13 +29,15 @@ class House:
     """What models may refer to. `backends` and `playbooks` hold the sound ones, `*_names` all."""
 
     hosts: Mapping[str, DeclaredHost]
+    groups: Mapping[str, tuple[str, ...]]
     backends: Mapping[str, Backend]
     backend_names: tuple[str, ...]
     playbooks: Mapping[str, Playbook]
 
 
-def build_placements(root: Node, house: House, problems: Problems) -> tuple[Placement, ...]:
-    """Model by model, within a model as `on` lists its hosts."""
+def build_placements(root: Node, house: House, problems: Problems) -> tuple[tuple[Placement, ...], Positions]:
+    """Model by model, within a model as `on` lists its hosts; and where the value of each setting stands
+    that a placement has, whichever layer it came from (`qwen@genoa-1.context`)."""
     placed: list[tuple[Placement, Settings]] = []
     models = Settings(root).get("models")
     for name, node in (models.entries or {}).items() if models is not None else ():
@@ -53,7 +55,12 @@ def build_placements(root: Node, house: House, problems: Problems) -> tuple[Plac
             if placement is not None:
                 placed.append((placement, settings))
     check_clashes(placed, problems)
-    return tuple(placement for placement, _ in placed)
+    written = {
+        f"{placement.model}@{placement.host}.{key}": node.place
+        for placement, settings in placed
+        for key, node in (settings.node.entries or {}).items()
+    }
+    return tuple(placement for placement, _ in placed), written
 
 
 def _places(model: str, node: Node, house: House, problems: Problems) -> Iterator[tuple[str, Node]]:
@@ -61,24 +68,41 @@ def _places(model: str, node: Node, house: House, problems: Problems) -> Iterato
     seen: dict[str, str] = {}
     on = Settings(node).get("on")
     for entry in (on.items or ()) if on is not None else ():
-        for name_node in _host_names(entry, problems):
-            name = str(name_node.value)
-            host = house.hosts.get(name)
-            if name_node.broken:
+        for named in _host_names(entry, problems):
+            if named.broken:
                 continue
-            if host is None:
-                problems.add(name_node.place, f"there is no host {show(name)}", nearest(name, house.hosts))
-            elif name in seen:
-                problems.add(
-                    name_node.place,
-                    f"model {show(model)} is on host {show(name)} twice, first at {seen[name]}",
-                    "keep one; several instances on a host are several models",
-                )
-            elif Settings(host.node).flag("retired"):
-                problems.add(name_node.place, f"host {show(name)} is retired", "take it out of `on`")
-            elif not host.node.broken:
-                yield name, entry
-            seen.setdefault(name, name_node.place)
+            for name in _meant(named, house, problems):
+                host = house.hosts[name]
+                if name in seen:
+                    problems.add(
+                        named.place,
+                        f"model {show(model)} is on host {show(name)} twice, first at {seen[name]}",
+                        "keep one; several instances on a host are several models",
+                    )
+                elif not host.node.broken:
+                    yield name, entry
+                seen.setdefault(name, named.place)
+
+
+def _meant(named: Node, house: House, problems: Problems) -> Iterator[str]:
+    """The hosts that a name in `on` stands for: of a group all but the retired ones."""
+    name = str(named.value)
+    if name in house.hosts:
+        if Settings(house.hosts[name].node).flag("retired"):
+            problems.add(named.place, f"host {show(name)} is retired", "take it out of `on`")
+        else:
+            yield name
+    elif name not in house.groups:
+        what = "host or group" if house.groups else "host"
+        problems.add(
+            named.place, f"there is no {what} {show(name)}", nearest(name, {*house.hosts, *house.groups})
+        )
+    elif not house.groups[name]:
+        problems.add(named.place, f"group {show(name)} has no hosts", "list some in it")
+    else:
+        yield from (
+            host for host in house.groups[name] if not Settings(house.hosts[host].node).flag("retired")
+        )
 
 
 def _host_names(entry: Node, problems: Problems) -> tuple[Node, ...]:
@@ -120,7 +144,7 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
     check_texts(settings, playbook, problems)
     if playbook is not None:
         check_playbook_fit(settings, playbook, problems)
-    port = settings.number("port")
+    port, last_port = _ports(settings, problems)
     if source is None or backend is None or port is None:
         return None
     api_key = settings.get("api_key")
@@ -134,6 +158,7 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
         each=settings.text("each"),
         listen=settings.text("listen"),
         port=port,
+        last_port=last_port,
         context=settings.number("context"),
         parallel=settings.number("parallel"),
         cpus=cpus,
@@ -183,16 +208,35 @@ def _source(settings: Settings, problems: Problems) -> dict[str, Any] | None:
         return None
     if strays:
         return None
-    if kind != "huggingface":
+    if kind == "upload":
+        return {"kind": kind, "path": (node.entries or {})["upload"].path}
+    if kind not in ("huggingface", "modelscope"):
         return {"kind": kind, **{key: source.text(key) for key in (kind, *SOURCE_KEYS[kind])}}
-    return {
-        "kind": kind,
-        "repo": source.text("huggingface"),
-        "revision": source.text("revision") or "main",
-        "quant": source.text("quant"),
-        "files": source.texts("files"),
-        "token": source.secret("token"),
-    }
+    return given(
+        kind=kind,
+        repo=source.text(kind),
+        revision=source.text("revision"),
+        quant=source.text("quant"),
+        files=source.texts("files"),
+        mmproj=source.text("mmproj"),
+        token=source.secret("token"),
+    )
+
+
+def _ports(settings: Settings, problems: Problems) -> tuple[int | None, int | None]:
+    """The first port, and the last one where a range is given."""
+    text = settings.text("port")
+    if text is None:
+        return settings.number("port"), None
+    first, last = (int(part) for part in text.split("-"))
+    if not 1 <= first <= last <= 65535:
+        problems.add(
+            settings.place("port"),
+            f"`port` is {show(text)}: a range goes up, from 1 to 65535",
+            'write one such as "8100-8103"',
+        )
+        return None, None
+    return first, last
 
 
 def _cpus(settings: Settings, problems: Problems) -> str | None:

@@ -15,12 +15,12 @@ import msgspec
 from ..data_files import data_dir
 from ..errors import ManifestError, Problem
 from ..types.base import from_data
-from ..types.playbook import Playbook
+from ..types.playbook import Parameter, Playbook
 from .document import Node, plain, read_document
 from .problems import Problems, nearest, show
 from .shape import check_shape
 from .sizes import parse_size
-from .templates import Allowed, allowed_names, check_condition, check_template
+from .templates import CPU_NEED_NAMES, Allowed, allowed_names, check_condition, check_template
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -61,6 +61,7 @@ def read_playbook(path: Path, problems: Problems) -> Playbook | None:
         _check_patterns(root, before)
         _check_templates(root, before)
         _check_shm(root, before)
+        _check_parameters(root, before)
         named = root.get("name")
         if named is not None and isinstance(named.value, str) and named.value != path.stem:
             before.add(
@@ -102,8 +103,13 @@ def _compiles(node: Node, problems: Problems) -> bool:
 
 
 def _check_templates(root: Node, problems: Problems) -> None:
-    params = root.get("params")
+    params = root.get("parameters")
     allowed = allowed_names(params.entries if params is not None and params.entries is not None else ())
+    before = {name: names for name, names in allowed.items() if name in CPU_NEED_NAMES}
+    for need in _items(root.get("cpu")):
+        when = need.get("when")
+        if when is not None and isinstance(when.value, str):
+            _report(when, check_condition(when.value, before), problems)
     container = root.get("container")
     texts: list[Node] = []
     if container is not None:
@@ -141,6 +147,37 @@ def _check_shm(root: Node, problems: Problems) -> None:
         parse_size(shm.value)
     except ValueError as error:
         problems.add(shm.place, f"`shm` is {error}", "write a size such as 4GiB")
+
+
+def _check_parameters(root: Node, problems: Problems) -> None:
+    """A default must be a value that could be chosen."""
+    parameters = root.get("parameters")
+    for name, node in ((parameters.entries or {}) if parameters is not None else {}).items():
+        default = node.get("default")
+        if default is None or any(part.broken for part in (node, *_values(node))):
+            continue
+        fault = parameter_fault(default.value, from_data(plain(node), Parameter))
+        if fault is not None:
+            problems.add(default.place, f"the default of {show(name)} {fault[0]}", fault[1])
+
+
+def parameter_fault(value: object, parameter: Parameter) -> tuple[str, str] | None:
+    """What is wrong with a parameter's value, and what to do; None when nothing is."""
+    default = parameter.default
+    if isinstance(default, float):
+        right = isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        right = type(value) is type(default)
+    if not right:
+        return "is of another type", f"its default is {show(default)}"
+    if parameter.choices and value not in parameter.choices:
+        return f"can't be {show(value)}", f"choose from {', '.join(map(show, parameter.choices))}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if parameter.minimum is not None and value < parameter.minimum:
+            return f"is {value}", f"at least {parameter.minimum:g}"
+        if parameter.maximum is not None and value > parameter.maximum:
+            return f"is {value}", f"at most {parameter.maximum:g}"
+    return None
 
 
 def check_text(node: Node, allowed: Allowed, problems: Problems) -> None:

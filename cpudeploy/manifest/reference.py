@@ -25,11 +25,15 @@ _VALUES = {
     "size": "size",
     "webAddress": "web address",
     "absolutePath": "absolute path",
+    "localPath": "path",
+    "glob": "glob",
 }
 """Definitions that are kinds of values, explained once; every other definition is a setting."""
+_ONCE = frozenset({"groups", "hostMap"})
+"""Definitions that have a section of their own, and are only named elsewhere."""
 _SHARED = """\
-All may stand under `defaults` and on a host. `ssh`, `sudo`, `engine`, `dirs`, `reserve`, `labels` and
-`playbooks` are settings of a host. The others are settings of a model, and may stand on a model and in an
+All may stand under `defaults`, in a group and on a host. `ssh`, `sudo`, `engine`, `dirs`, `reserve`, `labels`
+and `playbooks` are settings of a host. The others are settings of a model, and may stand on a model and in an
 entry of `on` too.
 """
 
@@ -63,6 +67,7 @@ class _Pen:
     def section(self, key: str, schema: dict[str, Any], *, required: bool) -> str:
         """One top-level key; what may stand in several places is left to its own section."""
         lines = [f"## `{key}`", "", _filled(("Required. " if required else "") + self._words(schema)), ""]
+        schema = self._whole(schema)
         entry = schema.get("additionalProperties")
         if isinstance(entry, dict):
             lines += [
@@ -90,7 +95,7 @@ class _Pen:
         """A key with what it takes and means, and the keys below it."""
         mark = " (required)" if required else ""
         yield _filled(f"- **`{key}`**{mark}: {self._words(schema)}", indent="  " * depth)
-        if _name(schema) not in _VALUES:
+        if not self._elsewhere(schema):
             below = self._shared | {"port", "served_name"} if key == "on" else ()
             yield from self.items(self._whole(schema), below, depth + 1)
             if below:
@@ -98,9 +103,6 @@ class _Pen:
 
     def _words(self, schema: dict[str, Any]) -> str:
         """What a value is, what it means, what holds without it, an example."""
-        if "x-notYet" in schema:
-            meaning = f" {schema['description']}" if "description" in schema else ""
-            return f"**not yet**.{meaning} Until then: {schema['x-notYet']}."
         kind = _VALUES.get(_name(schema))
         # A kind of value is explained in its own place: here only what is said for this key.
         whole = schema if kind else self._whole(schema)
@@ -110,10 +112,6 @@ class _Pen:
             words.append(f"Default: `{_yaml(whole['default'])}`.")
         if "examples" in whole:
             words.append(f"Such as {', '.join(f'`{_yaml(example)}`' for example in whole['examples'])}.")
-        words += [
-            f"**Not yet**: `{value}`; until then: {do}."
-            for value, do in whole.get("x-valuesNotYet", {}).items()
-        ]
         return " ".join(word for word in words if word)
 
     def _whole(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -121,11 +119,14 @@ class _Pen:
         return {**self._defs.get(_name(schema), {}), **schema}
 
     def _forms(self, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The map itself, that of each entry, and each of several forms; not those of kinds of values."""
+        """The map itself, that of each entry, and each of several forms; not what is told elsewhere."""
         yield schema
         for each in (schema.get("additionalProperties"), schema.get("items"), *schema.get("anyOf", ())):
-            if isinstance(each, dict) and _name(each) not in _VALUES:
+            if isinstance(each, dict) and not self._elsewhere(each):
                 yield from self._forms(self._whole(each))
+
+    def _elsewhere(self, schema: dict[str, Any]) -> bool:
+        return _name(schema) in _VALUES or _name(schema) in _ONCE
 
 
 def _name(schema: dict[str, Any]) -> str:

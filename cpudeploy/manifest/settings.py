@@ -5,6 +5,7 @@ What is missing and what is broken (already reported) both read as None; `missin
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from ..types.base import SecretRef
@@ -67,14 +68,14 @@ class Settings:
             return None
 
     def path(self, key: str, base: Path, problems: Problems) -> Path | None:
-        """A path on this machine, from `base`. In an unknown home (`~nobody/x`): reported."""
-        text = self.text(key)
-        if text is None:
+        """A path on this machine. `base`: the manifest's folder. In a home that nobody has: reported."""
+        node = self.get(key)
+        if node is None or not isinstance(node.value, str):
             return None
         try:
-            return base / Path(text).expanduser()
+            return base / Path(node.path).expanduser()
         except RuntimeError:
-            home = show(text.partition("/")[0])
+            home = show(node.value.partition("/")[0])
             problems.add(
                 self.place(key), f"this machine knows no home folder {home}", "write the path without `~`"
             )
@@ -93,9 +94,13 @@ class Settings:
         return {name: str(value.value) for name, value in entries.items() if not value.broken}
 
     def secret(self, key: str) -> SecretRef | None:
-        """A reference to a secret, as written."""
+        """A reference to a secret: paths as the manifest's folder sees them, a command as one line."""
         node = self.get(key)
         for kind, name in (node.entries or {}).items() if node is not None else ():
-            if isinstance(name.value, str):
-                return SecretRef(kind=kind, name=name.value)
+            if name.broken:
+                continue
+            if name.items is not None:
+                return SecretRef(kind=kind, name=shlex.join(str(word.value) for word in name.items))
+            in_file = kind in ("from_file", "from_age", "from_sops")
+            return SecretRef(kind=kind, name=name.path if in_file else str(name.value))
         return None

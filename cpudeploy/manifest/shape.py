@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -36,12 +37,22 @@ def load_schema(name: Literal["inventory", "playbook"]) -> dict[str, Any]:
     return schema
 
 
-def check_shape(root: Node, schema_name: Literal["inventory", "playbook"], problems: Problems) -> Node:
-    """Adds a problem for everything the schema refuses; gives back the document with those parts marked."""
+def check_shape(
+    root: Node,
+    schema_name: Literal["inventory", "playbook"],
+    problems: Problems,
+    only: Literal["wrong", "missing"] | None = None,
+) -> Node:
+    """Adds a problem for everything the schema refuses; gives back the document with those parts marked.
+
+    `only`: what is there and wrong (of one of several files, that may leave to others what must be there), or
+    what is missing (of all of them together).
+    """
     validator = _VALIDATOR(load_schema(schema_name))
     reporter = _Reporter(root, problems)
     for error in _flat(validator.iter_errors(plain(root))):
-        reporter.report(error)
+        if only is None or (only == "missing") == (error.validator in ("required", "dependentRequired")):
+            reporter.report(error)
     if not reporter.wrong and not reporter.unknown:
         return root
     return _without(root, reporter.wrong, reporter.unknown, ())
@@ -53,20 +64,19 @@ def _pattern(_validator: Any, pattern: str, instance: object, _schema: Any) -> I
         yield ValidationError("does not match")
 
 
-def _not_yet(_validator: Any, _do: str, _instance: object, _schema: Any) -> Iterator[ValidationError]:
-    yield ValidationError("not built yet")
-
-
-def _values_not_yet(
-    _validator: Any, values: dict[str, str], instance: object, _schema: Any
-) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and instance in values:
-        yield ValidationError("not built yet")
+def _command_line(_validator: Any, _on: bool, instance: object, _schema: Any) -> Iterator[ValidationError]:
+    """A text that falls into a command and its arguments as a shell would split it."""
+    try:
+        empty = isinstance(instance, str) and not shlex.split(instance)
+    except ValueError:
+        empty = True
+    if empty:
+        yield ValidationError("no command")
 
 
 _VALIDATOR = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator,
-    validators={"pattern": _pattern, "x-notYet": _not_yet, "x-valuesNotYet": _values_not_yet},
+    validators={"pattern": _pattern, "x-commandLine": _command_line},
     type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     ),
@@ -91,7 +101,14 @@ def _wrong_kind(error: ValidationError) -> bool:
 
 
 def _speaks_of_keys(error: ValidationError) -> bool:
-    return error.validator in ("required", "additionalProperties", "minProperties", "maxProperties")
+    """Of what is in a map or list, rather than of the map or list itself."""
+    return error.validator in (
+        "required",
+        "additionalProperties",
+        "minProperties",
+        "maxProperties",
+        "minItems",
+    )
 
 
 class _Reporter:
@@ -118,10 +135,9 @@ class _Reporter:
             self._problems.add(node.place, what, do)
 
     def _unknown_keys(self, error: ValidationError, node: Node, path: NodePath) -> None:
-        schemas = _mapping(error.schema).get("properties", {})
-        known = [key for key, schema in schemas.items() if "x-notYet" not in schema]
+        known = _mapping(error.schema).get("properties", {})
         for key, value in (node.entries or {}).items():
-            if key not in schemas:
+            if key not in known:
                 self.unknown.add((*path, key))
                 inside = f" in {show(dotted(path))}" if path else ""
                 self._problems.add(value.at, f"unknown key {show(key)}{inside}", nearest(key, known))
@@ -137,10 +153,6 @@ class _Reporter:
         name = show(dotted(path)) if path else "the file"
         instance, wanted = error.instance, _title(error)
         example = _example(error)
-        if error.validator == "x-notYet":
-            return f"{name} can't be used yet", str(error.validator_value)
-        if error.validator == "x-valuesNotYet":
-            return f"{name} can't be {show(instance)} yet", _mapping(error.validator_value)[str(instance)]
         if instance is None:
             empty = " ({} for none)" if _mapping(error.schema).get("type") == "object" else ""
             return f"{name} has no value", f"give {wanted}{empty}, or remove the key"

@@ -1,12 +1,16 @@
-"""Mirrors, registries and backends. In: their parts of a checked manifest. Out: types. Reads CA files."""
+"""Proxy, networks, mirrors, registries and backends. In: their parts of a checked manifest. Out: types.
+
+Reads CA files.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import ssl
 from pathlib import Path
 
-from ..types.deployment import Backend, ImageMirror, Mirrors, Registry
+from ..types.deployment import Backend, ImageMirror, Mirrors, Proxy, Registry
 from .document import Node, read_text
 from .images import reference_fault
 from .problems import Problems, show
@@ -16,14 +20,52 @@ _BEGIN = "-----BEGIN CERTIFICATE-----"
 _END = "-----END CERTIFICATE-----"
 
 
+def build_proxy(root: Node, problems: Problems) -> Proxy | None:
+    """The proxy, the one for https being that for http unless it is told."""
+    node = Settings(root).get("proxy")
+    if node is None:
+        return None
+    proxy = Settings(node)
+    if proxy.missing("http") and proxy.missing("https"):
+        problems.add(node.place, "`proxy` has no address", 'give one, such as {http: "http://proxy:3128"}')
+    http = proxy.text("http")
+    return Proxy(http=http, https=proxy.text("https") or http, no_proxy=proxy.texts("no_proxy"))
+
+
+def build_pool(root: Node, problems: Problems) -> str | None:
+    """The network that container networks are cut from; its form is checked."""
+    networks = Settings(root).inner("networks")
+    pool = networks.text("pool")
+    fault = None if pool is None else _pool_fault(pool)
+    if fault is not None:
+        problems.add(networks.place("pool"), f"the pool {show(pool)} is {fault[0]}", fault[1])
+    return pool
+
+
+def _pool_fault(pool: str) -> tuple[str, str] | None:
+    try:
+        network = ipaddress.IPv4Network(pool, strict=False)
+    except ValueError:
+        return "no network", "write one such as 10.213.0.0/16"
+    if str(network) != pool:
+        return "an address with a network's length", f"the network is {network}"
+    if network.prefixlen > 25:
+        return "too small for two networks of /26", "write a /25 or a larger one"
+    if not network.prefixlen or network.is_multicast or network.is_loopback or network.is_link_local:
+        return "not for container networks", "write a private one such as 10.213.0.0/16"
+    return None
+
+
 def build_mirrors(root: Node, problems: Problems) -> Mirrors:
-    """Image rules in order, and the address of a Hub."""
+    """Image rules in order, and the addresses of a Hub and of the engine's packages."""
     mirrors = Settings(root).inner("mirrors")
     images = mirrors.get("images")
     rules = [
         _rule(Settings(node), problems) for node in (images.items or () if images else ()) if not node.broken
     ]
-    return Mirrors(images=tuple(rules), huggingface=mirrors.text("huggingface"))
+    return Mirrors(
+        images=tuple(rules), huggingface=mirrors.text("huggingface"), docker_ce=mirrors.text("docker-ce")
+    )
 
 
 def _rule(rule: Settings, problems: Problems) -> ImageMirror:

@@ -28,7 +28,13 @@ CONTEXT_NAMES: Allowed = {
     # What the manifest says. api_key_file: the path in the container, empty when there is no key.
     "model": ("name", "task", "served_name", "context", "parallel", "api_key_file"),
     "host": ("name",),
+    # The processor: amd64, arm64, …; the rest true or false, false also where the host does not tell.
+    # bf16: arithmetic on bfloat16; amx: with tiles of it.
+    "cpu": ("arch", "avx2", "avx512f", "bf16", "amx"),
     # What sizing worked out. Sizes in bytes; context is tokens a request, context_total those of all slots.
+    # mems: NUMA nodes its memory comes from, empty for any. ranks: NUMA nodes its cores lie in, at least 1;
+    # cpus_bind: a cpu list for each rank, joined by |, one CPU a thread; rank_threads: threads of each.
+    # kv_gib: the KV cache in GiB, rounded up to whole ones.
     "alloc": (
         "instance",
         "cpuset",
@@ -40,14 +46,22 @@ CONTEXT_NAMES: Allowed = {
         "memory",
         "weights",
         "kv",
+        "kv_gib",
         "cache",
+        "mems",
+        "ranks",
+        "rank_threads",
+        "cpus_bind",
     ),
     # version compares with build numbers and text: image.version >= 9000, image.version < "0.22".
     "image": ("reference", "version"),
     # Paths in the container: the folder of the weights, the file's name in it, and what an engine is
-    # pointed at (the file, or the folder where there is no single one).
-    "files": ("dir", "entry", "path"),
+    # pointed at (the file, or the folder where there is no single one). projector: the path of what lets the
+    # model see, empty without one.
+    "files": ("dir", "entry", "path", "projector"),
 }
+CPU_NEED_NAMES = ("image", "param")
+"""What a `when` of a playbook's CPU needs can know: it is decided before anything is allotted."""
 
 
 class Finding(NamedTuple):

@@ -2,6 +2,7 @@
 
 from .build import destroy_plan, make_plan
 from .fingerprint import Mismatch, matches
+from .not_yet import plannable
 from .questions import questions
 
-__all__ = ["Mismatch", "destroy_plan", "make_plan", "matches", "questions"]
+__all__ = ["Mismatch", "destroy_plan", "make_plan", "matches", "plannable", "questions"]

@@ -7,7 +7,8 @@ then networks, images, weights, containers. Makes no decision of its own about a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -20,8 +21,10 @@ from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
+from ..steps.found import is_ours
 from ..steps.image import image_changes
 from ..steps.network import network_changes
+from ..steps.platform import refuse_wrong_platform
 from ..steps.remove_all import remove_all_changes
 from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
@@ -36,7 +39,9 @@ from ..types.release import Instance
 from ..types.resolved import Resolved
 from .disk import refuse_full_disks
 from .headline import headline
+from .not_yet import deployment_not_yet, host_not_yet, model_not_yet, not_yet_warnings
 from .questions import questions
+from .warnings import sizing_warnings
 
 _ENGINE_FIRST = (
     "only the engine's start is planned; what it holds can be seen once it runs, and apply goes on then"
@@ -52,18 +57,43 @@ def make_plan(
     origin: str,
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
+    unplanned: Mapping[str, str] | None = None,
+    recorded: str = "",
+    repack: bool = False,
 ) -> Plan:
     """The plan for every host that told its facts. A host that could not be reached (`unreachable`), whose
     facts could not be read (`unknown`), or that can't be brought to what is wanted stands in it with the
-    reason and without changes: one host's trouble is not the others'.
+    reason and without changes: one host's trouble is not the others'. So do models: those that this version
+    can't carry out, and those of which too little is known (`unplanned`: `model@host` → why).
+
+    `recorded`: the folder that facts and `resolved` were read from, where nobody was asked now.
+    `repack`: cores and memory are dealt out anew, also to models that run.
     """
 
     def of(context: HostContext) -> HostPlan:
         if context.host.retired:
             return _plan_of(context, remove_all_changes(context, "retired"))
-        return _host_plan(context, playbooks, origin)
+        postponed = deployment_not_yet(deployment) or host_not_yet(context.host)
+        if postponed:
+            return msgspec.structs.replace(_plan_of(context, ()), postponed=postponed)
+        return _with_left_out(
+            context, playbooks, origin, unplanned or {}, recorded, repack=repack, fleet=facts
+        )
 
-    return _plan(deployment, facts, resolved, unreachable or {}, unknown or {}, origin, of, destroy=False)
+    plan = _plan(deployment, facts, resolved, unreachable or {}, unknown or {}, origin, of, destroy=False)
+    warnings = (*plan.warnings, *not_yet_warnings(deployment))
+    if recorded and any(placement.api_key is not None for placement in deployment.placements):
+        warnings = (*warnings, "no secret was read: whether an API key changed is not known")
+    hosts = {name: _postponed(deployment, host) for name, host in plan.hosts.items()}
+    return msgspec.structs.replace(plan, hosts=hosts, warnings=warnings, recorded=recorded)
+
+
+def _postponed(deployment: Deployment, plan: HostPlan) -> HostPlan:
+    """A host for which nothing could be planned even with the facts it lacks: that is the reason to give."""
+    why = deployment_not_yet(deployment) or host_not_yet(plan.host)
+    if not plan.unknown or not why or plan.host.retired:
+        return plan
+    return msgspec.structs.replace(plan, unknown="", postponed=why)
 
 
 def destroy_plan(
@@ -105,8 +135,7 @@ def _plan(
             try:
                 hosts[name] = of(context)
             except CpudeployError as error:
-                known = msgspec.structs.replace(nothing, headline=headline(facts[name]))
-                hosts[name] = msgspec.structs.replace(known, unknown=error.sentence)
+                hosts[name] = _not_planned(context, error)
     return Plan(
         deployment=deployment.name,
         base=deployment.base,
@@ -116,6 +145,10 @@ def _plan(
         warnings=_notes(resolved),
         destroy=destroy,
     )
+
+
+def _not_planned(context: HostContext, error: CpudeployError) -> HostPlan:
+    return HostPlan(host=context.host, headline=headline(context.facts), changes=(), unknown=error.sentence)
 
 
 def _notes(resolved: Resolved) -> tuple[str, ...]:
@@ -129,25 +162,119 @@ def _notes(resolved: Resolved) -> tuple[str, ...]:
     return tuple(dict.fromkeys(told))
 
 
-def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: str) -> HostPlan:
+def _with_left_out(
+    context: HostContext,
+    playbooks: Mapping[str, Playbook],
+    origin: str,
+    unplanned: Mapping[str, str],
+    recorded: str,
+    *,
+    repack: bool,
+    fleet: Mapping[str, Facts],
+) -> HostPlan:
+    """The plan of a host's models that can be planned; the others are named and left alone."""
+    deployment = context.deployment
+    mine = [placement for placement in deployment.placements if placement.host == context.host.name]
+    not_yet = {
+        placement.model: why
+        for placement in mine
+        if (why := model_not_yet(placement, playbooks[deployment.backends[placement.backend].playbook]))
+    }
+    missing = {
+        placement.model: unplanned[key]
+        for placement in mine
+        if placement.model not in not_yet and (key := f"{placement.model}@{placement.host}") in unplanned
+    }
+    left = not_yet.keys() | missing.keys()
+    placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
+    narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
+    try:
+        plan = _host_plan(
+            narrowed, playbooks, origin, _left_alone(context, left), recorded, repack=repack, fleet=fleet
+        )
+    except CpudeployError as error:
+        plan = _not_planned(context, error)
+    return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=missing)
+
+
+def _left_alone(context: HostContext, models: Collection[str]) -> frozenset[str]:
+    """Our containers of `models`."""
+    return frozenset(
+        name
+        for name, container in context.facts.containers.items()
+        if is_ours(context, container) and container.mark is not None and container.mark.model in models
+    )
+
+
+def _as_strangers(context: HostContext, containers: Collection[str]) -> HostContext:
+    """With `containers` as if they were somebody else's: what they hold is not to be given away."""
+    facts = context.facts
+    shown = {
+        name: msgspec.structs.replace(container, mark=None) if name in containers else container
+        for name, container in facts.containers.items()
+    }
+    return replace(context, facts=msgspec.structs.replace(facts, containers=shown))
+
+
+def _unknown_engine(context: HostContext, recorded: str) -> tuple[str, ...]:
+    """A warning where nobody knows whether there is an engine. Raises HostError where somebody was asked."""
+    engine = context.facts.engine
+    if engine.state != "unknown":
+        return ()
+    why = f" ({engine.detail})" if engine.detail else ""
+    if not recorded:
+        raise HostError(
+            f"whether there is a container engine can't be told{why}",
+            where=context.host.name,
+            do="see that the engine answers there, or say engine: {use: existing}",
+        )
+    return (f"the engine is unknown{why}: planned as if Docker ran there, set up for us and empty",)
+
+
+def _host_plan(
+    context: HostContext,
+    playbooks: Mapping[str, Playbook],
+    origin: str,
+    left_alone: frozenset[str],
+    recorded: str,
+    *,
+    repack: bool,
+    fleet: Mapping[str, Facts],
+) -> HostPlan:
     if context.facts.root == "none":
         raise HostError(
             "there is no root on this host: the login is not root and sudo is not used",
             do="log in as root, or allow sudo for this user",
         )
-    placements = [p for p in context.deployment.placements if p.host == context.host.name]
+    placements = [each for each in context.deployment.placements if each.host == context.host.name]
+    blind = _unknown_engine(context, recorded)
     changes: list[Change] = []
     if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
         changes += engine_changes(context)
         if context.facts.engine.state == "stopped":
             begun = _plan_of(context, tuple(changes), warnings=(_ENGINE_FIRST,))
             return msgspec.structs.replace(begun, partial=True)
-    engines = dict.fromkeys(context.deployment.backends[p.backend].playbook for p in placements)
-    flags = [warning for name in engines for warning in refuse_missing_flags(context, playbooks[name])]
-    allocations = allocate(context.deployment, context.host.name, context.facts, context.resolved, playbooks)
-    if _wants(context.host, placements, context.deployment, playbooks, "curl"):
+    engines = [context.deployment.backends[name] for name in dict.fromkeys(p.backend for p in placements)]
+    for engine in engines:
+        refuse_wrong_platform(context, context.resolved.images[engine.name])
+    flags = dict.fromkeys(
+        warning
+        for backend in engines
+        for warning in refuse_missing_flags(context, backend, playbooks[backend.playbook])
+    )
+    around = _as_strangers(context, left_alone)
+    allocations = allocate(
+        context.deployment,
+        context.host.name,
+        around.facts,
+        context.resolved,
+        playbooks,
+        repack=repack,
+        fleet=fleet,
+    )
+    if not blind and _wants(context.host, placements, context.deployment, playbooks, "curl"):
         changes += curl_changes(context)
-    if _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
+    if not blind and _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
         changes += daemon_changes(context, _insecure(context, placements))
     if placements:
         changes += network_changes(context)
@@ -156,16 +283,17 @@ def _host_plan(context: HostContext, playbooks: Mapping[str, Playbook], origin: 
     fetched: set[str] = set()
     for placement in placements:
         weights = context.resolved.weights[f"{placement.model}@{placement.host}"]
-        if weights.tree not in fetched:
+        if (weights.tree or weights.source) not in fetched:
             changes += weights_changes(context, placement, weights)
-            fetched.add(weights.tree)
+            fetched.add(weights.tree or weights.source)
     refuse_full_disks(context.facts, changes)
     wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
     named = {container_name(context.deployment.name, model, 0): each for model, each in wanted.items()}
-    refuse_taken_ports(context, named)
-    changes += removal_changes(context, frozenset(named), origin)
+    refuse_taken_ports(around, named)
+    staying = named.keys() | {name.removesuffix("_old") for name in left_alone}
+    changes += removal_changes(context, frozenset(staying), origin)
     changes += _rollout(context, placements, wanted, named, playbooks, origin)
-    warnings = (*flags, *_warnings(context, allocations))
+    warnings = (*blind, *flags, *sizing_warnings(context, allocations, changes))
     return _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)
 
 
@@ -236,23 +364,6 @@ def _insecure(context: HostContext, placements: list[Placement]) -> tuple[str, .
         for place in context.resolved.images[backend].places
     ]
     return tuple(dict.fromkeys(place.registry for place in places if place.insecure))
-
-
-def _warnings(context: HostContext, allocations: Mapping[str, Allocation]) -> tuple[str, ...]:
-    """What is allowed but wants a word. Free memory is one: it is a fact of the moment."""
-    available = context.facts.memory.available
-    new = [
-        allocation
-        for allocation in allocations.values()
-        if container_name(context.deployment.name, allocation.model, 0) not in context.facts.containers
-    ]
-    wanted = sum(allocation.need.total for allocation in new)
-    if isinstance(available, int) and wanted > available:
-        return (
-            f"{wanted / (1 << 30):.1f} GiB wanted by new models, {available / (1 << 30):.1f} GiB free now: "
-            "the host may swap or kill",
-        )
-    return ()
 
 
 def _plan_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..types.facts import Facts
+from ..types.base import Unknown
+from ..types.capability import able
+from ..types.facts import Cpu, Facts
 
 _NOTABLE = (
-    ("amx_tile", "AMX"),
-    ("avx512f", "AVX-512"),
+    ("amx", "AMX"),
+    ("avx512", "AVX-512"),
     ("avx2", "AVX2"),
     ("sve", "SVE"),
     ("asimd", "NEON"),
@@ -16,22 +18,31 @@ _NOTABLE = (
 def headline(facts: Facts) -> str:
     """`Debian 12 · 2 cores, 4 threads · 13.4 of 15.6 GiB free · AVX2`; what is unknown says so."""
     parts = [facts.os.name or "unknown system"]
-    cores = facts.cpu.cores
-    if isinstance(cores, tuple):
-        threads = sum(len(core.cpus) for core in cores)
-        noun = "core" if len(cores) == 1 else "cores"
-        text = f"{len(cores)} {noun}" + (f", {threads} threads" if threads != len(cores) else "")
-        if isinstance(facts.cpu.quota, float | int):
-            text += f", quota {facts.cpu.quota:g}"
-        parts.append(text)
-    else:
-        parts.append("cores unknown")
+    parts.append(_cores(facts.cpu))
     total, available = facts.memory.total, facts.memory.available
-    if isinstance(total, int) and isinstance(available, int):
-        parts.append(f"{available / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB free")
-    flags = facts.cpu.flags
-    if isinstance(flags, tuple):
-        best = next((label for flag, label in _NOTABLE if flag in flags), None)
-        if best:
-            parts.append(best)
+    if isinstance(total, int):
+        free = f"{available / (1 << 30):.1f} of " if isinstance(available, int) else ""
+        parts.append(f"{free}{total / (1 << 30):.1f} GiB" + (" free" if free else ""))
+    best = next((label for ability, label in _NOTABLE if able(facts, ability) is True), None)
+    if best:
+        parts.append(best)
     return " · ".join(parts)
+
+
+def _cores(cpu: Cpu) -> str:
+    if isinstance(cpu.usable, Unknown):
+        return "cores unknown"
+    if isinstance(cpu.cores, Unknown):
+        text = f"{_count(len(cpu.usable), 'CPU')}, cores unknown"
+    else:
+        text = _count(len(cpu.cores), "core")
+        fast = sum(core.speed == max(each.speed for each in cpu.cores) for core in cpu.cores)
+        if fast < len(cpu.cores):
+            text += f" ({fast} fast)"
+        if len(cpu.usable) != len(cpu.cores):
+            text += f", {_count(len(cpu.usable), 'thread')}"
+    return text if isinstance(cpu.quota, Unknown) or cpu.quota is None else f"{text}, quota {cpu.quota:g}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -15,6 +15,7 @@ import msgspec
 
 from ..errors import HostError
 from ..types.facts import Facts, Question
+from .cpulist import whole
 from .engine import read_containers, read_engine, read_images, read_networks, read_proxy
 from .held import (
     read_disks,
@@ -24,9 +25,12 @@ from .held import (
     read_releases,
     read_weights,
 )
-from .machine import read_cpu, read_memory, read_os
-from .network import read_addresses, read_ports, read_routes
+from .limits import Limits, throttled_containers
+from .memory import read_memory
+from .network import read_addresses, read_interfaces, read_ports, read_routes
+from .processors import read_cpu
 from .records import Records
+from .system import read_os
 
 if TYPE_CHECKING:
     from ..transport import Connection
@@ -59,21 +63,30 @@ def parse(document: bytes, host: str) -> Facts:
     clock = records.text("clock").strip()
     engine = read_engine(records)
     ours = engine.state == "running"
+    notes: list[str] = []
+    limits = Limits(records)
+    throttled = throttled_containers(records)
+    containers = {
+        name: msgspec.structs.replace(each, throttled=throttled.get(each.id))
+        for name, each in (read_containers(records) if ours else {}).items()
+    }
+    os = read_os(records, notes)
     return Facts(
         host=host,
-        os=read_os(records),
-        cpu=read_cpu(records),
-        memory=read_memory(records),
+        os=os,
+        cpu=read_cpu(records, os.arch, limits, notes),
+        memory=read_memory(records, limits, notes),
         root="none",
-        clock=int(clock) if clock.isdigit() else 0,
+        clock=whole(clock) or 0,
         addresses=read_addresses(records),
         routes=read_routes(records),
+        interfaces=read_interfaces(records),
         ports=read_ports(records),
         selinux=_SELINUX.get(records.text("selinux").strip(), "disabled"),
         proxy=read_proxy(records),
         tools={word.partition("=")[0]: word.endswith("=1") for word in records.text("tools").split()},
         engine=engine,
-        containers=read_containers(records) if ours else {},
+        containers=containers,
         networks=read_networks(records) if ours else {},
         images=read_images(records) if ours else {},
         weights=read_weights(records),
@@ -82,6 +95,7 @@ def parse(document: bytes, host: str) -> Facts:
         files=read_files(records),
         releases=read_releases(records),
         host_record=read_host_record(records),
+        notes=tuple(notes),
     )
 
 

@@ -89,10 +89,10 @@ def read_proxy(records: Records) -> dict[str, str]:
 
 def read_containers(records: Records) -> dict[str, Container]:
     found = {}
-    for row in _rows(records, "engine-containers", 25):
+    for row in _rows(records, "engine-containers", 26):
         (
             identity, name, image, image_id, status, running, exit_code, oom, restarts, policy, started,
-            cpuset, nano, quota, period, memory, swap, bindings, ports, networks, *labels,
+            cpuset, mems, nano, quota, period, memory, swap, bindings, ports, networks, *labels,
         ) = row  # fmt: skip
         found[str(name).removeprefix("/")] = Container(
             id=identity,
@@ -107,6 +107,7 @@ def read_containers(records: Records) -> dict[str, Container]:
             restart_policy=policy or "",
             started_at=started or "",
             cpuset=cpuset or "",
+            cpuset_mems=mems or "",
             quota=_quota(nano or 0, quota or 0, period or 0),
             memory=memory or 0,
             memory_swap=swap or 0,

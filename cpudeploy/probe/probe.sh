@@ -75,7 +75,7 @@ label() { # container of Labels, name
 container_fields="[$(field . Id),$(field . Name),$(field .Config Image),$(field . Image),$(field .State Status)\
 ,$(field .State Running),$(field .State ExitCode),$(field .State OOMKilled),$(field . RestartCount)\
 ,$(field .HostConfig.RestartPolicy Name),$(field .State StartedAt),$(field .HostConfig CpusetCpus)\
-,$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
+,$(field .HostConfig CpusetMems),$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
 ,$(field .HostConfig Memory),$(field .HostConfig MemorySwap),$(field .HostConfig PortBindings)\
 ,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks)\
 ,$(label .Config schema),$(label .Config deployment),$(label .Config model)\
@@ -108,7 +108,13 @@ fi
 
 tell_file os-release "$sysroot/etc/os-release"
 tell uname uname -sr
-if test -z "$sysroot"; then tell machine uname -m; else tell_file machine "$sysroot/machine"; fi
+if test -z "$sysroot"; then
+	tell machine uname -m
+	tell long-bit getconf LONG_BIT
+else
+	tell_file machine "$sysroot/machine"
+	tell_file long-bit "$sysroot/long-bit"
+fi
 tell page-size getconf PAGESIZE
 tell clock date +%s
 tell_file selinux "$sys/fs/selinux/enforce"
@@ -123,66 +129,116 @@ emit tools 0 "$tools"
 
 # Identical lines once: flags of 256 processors are one line.
 tell cpuinfo sort -u "$proc/cpuinfo"
+unnamed=1
+case $text in *[Mm]odel' '[Nn]ame*) unnamed= ;; esac
 tell_file online "$sys/devices/system/cpu/online"
+tell_file isolated "$sys/devices/system/cpu/isolated"
 topology=
-for folder in "$sys"/devices/system/cpu/cpu[0-9]*/topology; do
-	first_line "$folder/core_id" && core=$line || continue
-	first_line "$folder/physical_package_id" && package=$line || package=-
-	name=${folder%/topology}
-	topology="$topology${name##*/cpu} $package $core
+no_topology=
+for folder in "$sys"/devices/system/cpu/cpu[0-9]*; do
+	if first_line "$folder/topology/core_id"; then
+		core=$line
+	else
+		# None of a processor that is off-line is as it should be.
+		first_line "$folder/online" && test "$line" = 0 || no_topology=1
+		continue
+	fi
+	first_line "$folder/topology/physical_package_id" && package=$line || package=-
+	first_line "$folder/cpu_capacity" && capacity=$line || capacity=-
+	first_line "$folder/cpufreq/cpuinfo_max_freq" && khz=$line || khz=-
+	first_line "$folder/topology/book_id" && book=$line || book=-
+	first_line "$folder/topology/drawer_id" && drawer=$line || drawer=-
+	topology="$topology${folder##*/cpu} $package $core $capacity $khz $book $drawer
 "
 done
 emit topology 0 "$topology"
+test -n "$topology" || no_topology=1
 # Lists of processors can't be read by the byte, as some shells do. Same order as above, a line each.
 tell siblings cat "$sys"/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list
+kinds=
+for folder in "$sys"/devices/cpu_core "$sys"/devices/cpu_atom "$sys"/devices/cpu_lowpower; do
+	test -r "$folder/cpus" && kinds="$kinds${folder##*/} $(cat "$folder/cpus")
+"
+done
+emit kinds 0 "$kinds"
+if test -n "$no_topology"; then
+	tell_file cpuinfo-all "$proc/cpuinfo"
+fi
+# lscpu reads the same files, but knows names that the kernel doesn't, and ways that we don't.
+if test -n "$no_topology$unnamed" && command -v lscpu >/dev/null; then
+	tell lscpu lscpu ${sysroot:+-s "$sysroot"}
+	tell lscpu-rows lscpu ${sysroot:+-s "$sysroot"} -p
+fi
 affinity=
-while read -r name value; do
-	test "$name" = Cpus_allowed_list: && affinity=$value
-done <"$proc/self/status"
+memory_nodes=
+if test -r "$proc/self/status"; then
+	while read -r name value; do
+		case $name in
+		Cpus_allowed_list:) affinity=$value ;;
+		Mems_allowed_list:) memory_nodes=$value ;;
+		esac
+	done <"$proc/self/status"
+fi
 emit affinity 0 "$affinity"
+emit memory-nodes 0 "$memory_nodes"
 nodes=
+node_cpus=
 for folder in "$sys"/devices/system/node/node[0-9]*; do
 	test -r "$folder/meminfo" || continue
 	size=0
+	free=0
+	huge=0
 	while read -r _ _ name value _; do
-		test "$name" = MemTotal: && size=$value && break
+		case $name in
+		MemTotal:) size=$value ;;
+		MemFree:) free=$value ;;
+		HugePages_Total:) huge=$value ;;
+		esac
 	done <"$folder/meminfo"
-	nodes="$nodes${folder##*/node} $size
+	nodes="$nodes${folder##*/node} $size $free $huge
+"
+	node_cpus="$node_cpus$(cat "$folder/cpulist" 2>/dev/null)
 "
 done
 emit nodes 0 "$nodes"
-test -n "$nodes" && tell node-cpus cat "$sys"/devices/system/node/node[0-9]*/cpulist
+emit node-cpus 0 "$node_cpus"
 tell_file meminfo "$proc/meminfo"
 
-# ---- Limits: our cgroup and all above it, as far as they can be seen ----------------------------------
+# ---- Limits: our cgroup, the engine's place, and all above them, as far as they can be seen -------------
 
 tell_limits() { # mount point, path below it
 	at=$2
 	while :; do
 		folder=$1${at%/}
 		for file in cpu.max cpu.cfs_quota_us cpu.cfs_period_us cpuset.cpus.effective cpuset.effective_cpus \
-			cpuset.cpus memory.max memory.current memory.limit_in_bytes memory.usage_in_bytes; do
+			cpuset.cpus cpuset.mems.effective cpuset.effective_mems cpuset.mems memory.max memory.current \
+			memory.limit_in_bytes memory.usage_in_bytes; do
 			first_line "$folder/$file" && limits="$limits$file $folder $line
 "
 		done
-		if test -r "$folder/memory.stat"; then
+		for file in memory.stat cpu.stat; do
+			test -r "$folder/$file" || continue
 			while read -r name value; do
-				case $name in inactive_file | total_inactive_file) limits="$limits$name $folder $value
-" ;; esac
-			done <"$folder/memory.stat"
-		fi
+				case $name in inactive_file | total_inactive_file | nr_periods | nr_throttled)
+					limits="$limits$name $folder $value
+"
+					;;
+				esac
+			done <"$folder/$file"
+		done
 		case $at in / | '') break ;; esac
 		at=${at%/*}
 	done
 }
 
-limits=
-if test -r "$proc/self/cgroup"; then
+tell_group_limits() { # the cgroup file of a process, `above` to begin at its group's parent
+	test -r "$proc/self/mountinfo" || return 0
 	while IFS=: read -r _ controllers path; do
 		case ,$controllers, in
 		,, | *,cpu,* | *,cpuset,* | *,memory,*) ;;
 		*) continue ;;
 		esac
+		test -z "$2" || path=${path%/*}
 		# Where is it mounted? Inside a container the mount's root may be a folder of the path.
 		while read -r _ _ _ mount_root mount_point rest; do
 			case $rest in
@@ -202,11 +258,39 @@ if test -r "$proc/self/cgroup"; then
 			tell_limits "$sysroot$mount_point" "$below"
 			break
 		done <"$proc/self/mountinfo"
-	done <"$proc/self/cgroup"
+	done <"$1"
+}
+
+limits=
+if test -r "$proc/self/cgroup"; then
+	tell_group_limits "$proc/self/cgroup" ''
+	# Containers run beside the engine, not below this login: what narrows that place narrows them.
+	if first_line "$sysroot/var/run/docker.pid" && test -r "$proc/$line/cgroup"; then
+		tell_group_limits "$proc/$line/cgroup" above
+	fi
 	emit limits 0 "$limits"
 else
 	emit limits 1 "no $proc/self/cgroup"
 fi
+
+# How often a quota of its own stopped a container: both drivers' folders, both versions.
+throttled=
+for file in "$sys"/fs/cgroup/system.slice/docker-*.scope/cpu.stat "$sys"/fs/cgroup/docker/*/cpu.stat \
+	"$sys"/fs/cgroup/cpu/system.slice/docker-*.scope/cpu.stat "$sys"/fs/cgroup/cpu/docker/*/cpu.stat; do
+	test -r "$file" || continue
+	periods=0
+	stopped=0
+	while read -r name value; do
+		case $name in nr_periods) periods=$value ;; nr_throttled) stopped=$value ;; esac
+	done <"$file"
+	test "$periods" -gt 0 || continue
+	name=${file%/cpu.stat}
+	name=${name##*/docker-}
+	name=${name##*/}
+	throttled="$throttled${name%.scope} $periods $stopped
+"
+done
+emit throttled 0 "$throttled"
 
 # ---- Network -------------------------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ The data form leaves out the salted marks of secrets that releases carry.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from ..types.base import Unknown, to_data
 from ..types.facts import Container, Cpu, Facts, Memory, Weights
-from .numbers import count, data_size, duration, memory_size
+from .numbers import count, data_size, duration, memory_size, rate
 from .text import Cell, Ink, flow
 
 _TELLING_FLAGS = {
@@ -27,6 +28,8 @@ _TELLING_FLAGS = {
     "bf16": "BF16",
 }
 _COLUMN = 10
+_SELDOM = 0.01
+"""A quota used up in fewer periods than that slows nobody down."""
 
 
 def facts_data(facts: Facts) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def render_facts(facts: Facts, *, colour: bool, width: int, verbose: bool = Fals
         *[("container", _container(name, c)) for name, c in facts.containers.items()],
         ("weights", _weights(facts.weights)),
         *[("release", _release(name, ids)) for name, ids in facts.releases.items()],
+        *[("note", note) for note in facts.notes],
     ]
     if verbose:
         rows += _more(facts)
@@ -89,25 +93,42 @@ def _flags(cpu: Cpu, verbose: bool) -> str:
 
 def _cores(cpu: Cpu) -> str:
     """How many cores count, and what takes the others away."""
-    if isinstance(cpu.cores, Unknown):
-        return _told(cpu.cores)
-    usable = sum(len(core.cpus) for core in cpu.cores)
-    sockets = len({core.socket for core in cpu.cores})
-    nodes = len({core.node for core in cpu.cores})
-    parts = [f"{count(len(cpu.cores), 'core')}, {count(usable, 'thread')}"]
-    if sockets > 1:
-        parts.append(count(sockets, "socket"))
+    parts = [_counted(cpu)]
+    cores = () if isinstance(cpu.cores, Unknown) else cpu.cores
+    nodes = len({core.node for core in cores if core.node >= 0})
+    if not isinstance(cpu.sockets, Unknown) and cpu.sockets > 1:
+        parts.append(count(cpu.sockets, "socket"))
     if nodes > 1:
         parts.append(count(nodes, "NUMA node"))
+    usable = 0 if isinstance(cpu.usable, Unknown) else len(cpu.usable)
     if isinstance(cpu.online, Unknown):
         parts.append(f"threads of the machine {_told(cpu.online)}")
-    elif usable < cpu.online:
+    elif usable and usable < cpu.online:
         parts.append(f"{usable} of the machine's {cpu.online} threads may be used (affinity or cpuset)")
     if isinstance(cpu.quota, Unknown):
         parts.append(f"quota {_told(cpu.quota)}")
     elif cpu.quota is not None:
-        parts.append(f"a quota allows {cpu.quota:g} CPUs' worth of time")
+        parts.append(f"a quota allows {cpu.quota:g} CPUs' worth of time{_throttled(cpu.throttled)}")
     return " · ".join(parts)
+
+
+def _counted(cpu: Cpu) -> str:
+    if isinstance(cpu.usable, Unknown):
+        return _told(cpu.usable)
+    if isinstance(cpu.cores, Unknown):
+        return f"{count(len(cpu.usable), 'CPU')} · cores {_told(cpu.cores)}"
+    told = f"{count(len(cpu.cores), 'core')}, {count(len(cpu.usable), 'thread')}"
+    speeds = Counter(core.speed for core in cpu.cores)
+    if len(speeds) > 1:
+        fastest = max(speeds)
+        kinds = [f"{speeds[speed]} at {speed * 100 // fastest} %" for speed in sorted(speeds, reverse=True)]
+        told += f" ({', '.join(kinds).replace(' at 100 %', ' fast')})"
+    return told
+
+
+def _throttled(share: float | None) -> str:
+    """The part of its periods a quota cut short, where it is worth a word."""
+    return f" (used up in {share:.0%} of its periods)" if share is not None and share >= _SELDOM else ""
 
 
 def _memory(memory: Memory) -> str:
@@ -116,6 +137,8 @@ def _memory(memory: Memory) -> str:
         parts.append(f"limit {_told(memory.limit)}")
     elif memory.limit is not None:
         parts.append(f"a control group allows {memory_size(memory.limit)} of {_bytes(memory.machine)}")
+    if memory.bandwidth is not None:
+        parts.append(f"reads {rate(memory.bandwidth)}")
     parts.append("no swap" if memory.swap == 0 else f"swap {_bytes(memory.swap)}")
     if isinstance(memory.nodes, Unknown):
         parts.append(f"NUMA {_told(memory.nodes)}")
@@ -142,9 +165,8 @@ def _engine(facts: Facts) -> str:
     engine = facts.engine
     if engine.state != "running":
         detail = f": {engine.detail}" if engine.detail else ""
-        return {"absent": "none", "stopped": "installed, does not answer", "foreign": "not Docker"}[
-            engine.state
-        ] + detail
+        words = {"absent": "none", "stopped": "installed, does not answer", "foreign": "not Docker"}
+        return words.get(engine.state, engine.state) + detail
     parts = [f"Docker {engine.version}", f"API {engine.api_version}", engine.root]
     if engine.live_restore:
         parts.append("live-restore")
@@ -161,7 +183,7 @@ def _container(name: str, container: Container) -> str:
     if container.cpuset:
         parts.append(f"cpus {container.cpuset}")
     if container.quota:
-        parts.append(f"quota {container.quota:g}")
+        parts.append(f"quota {container.quota:g}{_throttled(container.throttled)}")
     if container.restarts:
         parts.append(count(container.restarts, "restart"))
     return " · ".join(parts)
@@ -192,6 +214,7 @@ def _more(facts: Facts) -> list[tuple[str, str]]:
     )
     rows = [
         ("addresses", ", ".join(facts.addresses)),
+        *[("interface", f"{name}  {', '.join(each)}") for name, each in facts.interfaces.items()],
         ("routes", ", ".join(facts.routes)),
         ("listening", listening),
         ("selinux", facts.selinux or "none"),

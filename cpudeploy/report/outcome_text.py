@@ -9,7 +9,7 @@ import signal
 from collections import Counter
 from typing import Any
 
-from ..errors import worst
+from ..errors import ERROR, OK, worst
 from ..types.base import to_data
 from ..types.outcome import EXIT_CODES, ChangeOutcome, Failure, HostOutcome, Outcome
 from ..types.plan import Plan
@@ -40,12 +40,23 @@ def exit_code(outcome: Outcome) -> int:
     return worst(EXIT_CODES[host.status] for host in outcome.hosts.values())
 
 
+def end_code(outcome: Outcome, plan: Plan) -> int:
+    """The exit code of the command: 1 also where something that is wanted was left out of the plan."""
+    left_out = any(host.left_out for host in plan.hosts.values())
+    return worst([exit_code(outcome), ERROR if left_out else OK])
+
+
 def outcome_data(outcome: Outcome, plan: Plan) -> dict[str, Any]:
-    """The outcome as JSON data, with `exit_code` of the command and of each host, and `endpoints`."""
+    """The outcome as JSON data, with `exit_code` of the command and of each host, `endpoints`, and what was
+    `left_out` of the plan (host → model → why)."""
     data: dict[str, Any] = to_data(outcome)
     for name, host in outcome.hosts.items():
         data["hosts"][name]["exit_code"] = EXIT_CODES[host.status]
-    return data | {"exit_code": exit_code(outcome), "endpoints": to_data(endpoints(outcome, plan))}
+    return data | {
+        "exit_code": end_code(outcome, plan),
+        "endpoints": to_data(endpoints(outcome, plan)),
+        "left_out": {name: host.left_out for name, host in plan.hosts.items() if host.left_out},
+    }
 
 
 def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, verbose: bool = False) -> str:
@@ -67,10 +78,14 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
                 lines += ["", *_failed(name, host, change, change.failure, ink, width)]
     for warning in outcome.warnings:
         lines += ["", *flow(ink, [Cell("!", "yellow"), Cell(" ")], warning, width=width)]
+    for name, host_plan in plan.hosts.items():
+        for model, why in host_plan.left_out.items():
+            head = [Cell("!", "yellow"), Cell(" "), Cell(f"{name} {model}".strip(), "bold"), Cell("   ")]
+            lines += flow(ink, head, why, width=width)
     served = endpoints(outcome, plan)
     if served:
         lines += ["", *_served(served, ink, width)]
-    code = exit_code(outcome)
+    code = end_code(outcome, plan)
     end = f"{plan.deployment} · {_counted(outcome)} · {duration(outcome.seconds)}"
     if code:
         end += f" · cpudeploy exits {code}: {EXIT_MEANINGS[code]}"

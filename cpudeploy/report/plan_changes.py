@@ -22,9 +22,9 @@ _INDENT = 6
 _WIDEST_FIELD = 20
 _WIDEST_VALUE = 28
 _REASONS = {
-    "cpus": ("cpus", "cpuset", "threads", "threads_batch"),
-    "context": ("context", "parallel"),
-    "memory": ("memory", "need"),
+    "cpus": ("cpus",),
+    "context": ("context",),
+    "memory": ("memory",),
 }
 
 
@@ -50,6 +50,8 @@ def change_lines(
             title = f"instance {allocation.instance}" if len(allocations) > 1 else ""
             lines += allocation_lines(allocation, title, ink=ink, width=width, verbose=verbose)
     if verbose:
+        if change.unknown:
+            lines += _operation(ink, "do", f"nothing: {change.unknown}", width)
         for operation in change.operations:
             lines += _operation(ink, "do", operation_text(operation), width)
         for operation in change.revert or ():
@@ -110,6 +112,7 @@ def _allocation_rows(allocation: Allocation) -> Iterable[Row]:
         "compute": need.compute,
         "engine": need.engine,
         "prompt cache": need.cache,
+        "projector": need.projector,
     }
     context = f"{allocation.context} × {count(allocation.parallel, 'request')}"
     yield Row("cpus", allocation.cpuset, _why(allocation, "cpus", threads))

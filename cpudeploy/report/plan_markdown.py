@@ -57,6 +57,7 @@ def _section(name: str, host: HostPlan) -> str:
         told = f"unknown: {host.unknown}"
     blocks = [f"#### {_text(name)}", _text(told)]
     blocks += [f"> ⚠ {_text(warning)}" for warning in host.warnings]
+    blocks += [f"> ⚠ {_text(f'{model} {why}'.strip())}" for model, why in host.left_out.items()]
     if host.changes:
         rows = ["| | what | |", "|---|---|---|"]
         for change in host.changes:
@@ -65,7 +66,7 @@ def _section(name: str, host: HostPlan) -> str:
             summary = " · ".join([*diffs, summary_of(change)])
             rows.append(f"| `{sign}` | {_text(change.subject)} | {_text(summary)} |")
         blocks.append("\n".join(rows))
-    elif not host.unreachable and not host.unknown:
+    elif not host.unreachable and not host.unknown and not host.left_out:
         blocks.append("no changes")
     return "\n\n".join(blocks)
 

@@ -37,10 +37,12 @@ def render_host(name: str, host: HostPlan, *, colour: bool, width: int, verbose:
 
 
 def headline(plan: Plan, facts_s: float | None = None) -> str:
-    """`rag · 2 hosts · facts in 0.4 s`."""
+    """`rag · 2 hosts · facts in 0.4 s`, or `rag · 2 hosts · from recorded facts of DIR; not applicable`."""
     parts = [plan.deployment, "destroy" if plan.destroy else "", count(len(plan.hosts), "host")]
     if facts_s is not None:
         parts.append(f"facts in {duration(facts_s)}")
+    if plan.recorded:
+        parts.append(f"from recorded facts of {plan.recorded}; not applicable")
     return " · ".join(part for part in parts if part)
 
 
@@ -67,10 +69,25 @@ def totals(plan: Plan) -> str:
         parts.append(f"{count(unreachable, 'host')} unreachable")
     if unknown:
         parts.append(f"{count(unknown, 'host')} not planned")
+    parts += _left_out(plan)
     if changes:
         foreign = sum(change.restarts_foreign for change in changes)
         parts.append(f"{count(foreign, 'foreign container')} " + ("restarts" if foreign == 1 else "restart"))
     return " · ".join(parts)
+
+
+def _left_out(plan: Plan) -> list[str]:
+    """How much is wanted and left out."""
+    hosts = plan.hosts.values()
+    not_yet = len({model for host in hosts for model in host.not_yet})
+    postponed = sum(bool(host.postponed) for host in hosts)
+    unplanned = len({model for host in hosts for model in host.unplanned})
+    told = [
+        (not_yet, f"{count(not_yet, 'model')} not yet"),
+        (postponed, f"{count(postponed, 'host')} not yet"),
+        (unplanned, f"{count(unplanned, 'model')} not planned"),
+    ]
+    return [text for number, text in told if number]
 
 
 def _counted(changes: list[Change]) -> str:
@@ -115,11 +132,15 @@ def _host(name: str, host: HostPlan, column: int, *, ink: Ink, width: int, verbo
         if key not in told and (verbose or not allocation.kept):
             title = f"{allocation.model} instance {allocation.instance}"
             lines += allocation_lines(allocation, title, ink=ink, width=width, verbose=verbose)
+    for model, why in host.left_out.items():
+        sign = [Cell("  "), Cell("!", "yellow"), Cell(" ")]
+        named = [Cell(model, "bold", max(subject, widest(host.left_out, most=_WIDEST_SUBJECT))), Cell("  ")]
+        lines += flow(ink, [*sign, *(named if model else [])], why, width=width)
     if host.retained:
         lines += flow(
             ink, [Cell("  "), Cell("unchanged  ", "dim")], ", ".join(host.retained), width=width, style="dim"
         )
-    elif not host.changes and not host.unknown:
+    elif not host.changes and not host.unknown and not host.left_out:
         lines += flow(ink, [Cell("  "), Cell("no changes", "dim")], width=width)
     return lines
 

@@ -1,8 +1,8 @@
-"""Single files by address: their size, the checksum of small ones, the header of a GGUF.
+"""Single files by address: their size, small ones whole or their checksum, the headers of large ones.
 
 In: URLs to try in order, and a token with the one prefix it may be sent to. Out: facts about the
-content. Never downloads weights: a header costs its own bytes, checksums are for files up to
-`SMALL` bytes. Nothing is stored here.
+content. Never downloads weights: a header costs its own bytes, whole are only files up to `SMALL` bytes.
+Nothing is stored here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import httpx
 
 from ..errors import HubError
 from ..secrets import Secret
-from .gguf import HEADER_LIMIT, NeedMore, Parsed, parse_header
+from .gguf import HEADER_LIMIT, NeedMore
 from .selection import size_text
 from .web import limited, open_client, read_body, reason, trust
 
@@ -27,6 +27,8 @@ _FIRST_READ = 256 << 10
 _GROWTH = 4
 
 T = TypeVar("T")
+Parse = Callable[[bytearray, str], T | NeedMore]
+"""A header from the bytes that begin a file at a place, or how many it takes."""
 
 
 class Files:
@@ -51,9 +53,13 @@ class Files:
         """Checksum of a file of `size` ≤ SMALL bytes; its git `blob` id, where known, must agree."""
         return self._first(urls, lambda url: self._hash(url, size, blob))
 
-    def header(self, url: str) -> Parsed:
-        """The header of the GGUF at `url`. Raises HubError."""
-        return self._first([url], self._header)
+    def content(self, urls: Sequence[str], size: int, sha256: str) -> bytes:
+        """A whole file of `size` ≤ SMALL bytes, which must be the one with this checksum."""
+        return self._first(urls, lambda url: self._body(url, size, sha256))
+
+    def header(self, url: str, parse: Parse[T]) -> T:
+        """The header of the file at `url`. Raises HubError."""
+        return self._first([url], lambda address: self._header(address, parse))
 
     def _first(self, urls: Sequence[str], ask: Callable[[str], T]) -> T:
         failures: list[HubError] = []
@@ -105,7 +111,17 @@ class Files:
             raise HubError("the content is not what the repository lists", where=url, do="use another mirror")
         return hashlib.sha256(body).hexdigest()
 
-    def _header(self, url: str) -> Parsed:
+    def _body(self, url: str, size: int, sha256: str) -> bytes:
+        if size > SMALL:
+            what = f"{size_text(size)}, more than such a file should have"
+            raise HubError(what, where=url, do="use another repository")
+        with self._open(url) as response:
+            body = read_body(response, size, time.monotonic() + DEADLINE_S)
+        if hashlib.sha256(body).hexdigest() != sha256:
+            raise HubError("the content is not what the repository lists", where=url, do="use another mirror")
+        return body
+
+    def _header(self, url: str, parse: Parse[T]) -> T:
         data = bytearray()
         want, deadline = _FIRST_READ, time.monotonic() + DEADLINE_S
         while True:
@@ -113,36 +129,36 @@ class Files:
             with self._open(url, before, want) as response:
                 if response.status_code != 206:
                     # No ranges here: one stream from the start, read no further than the header.
-                    return _from_chunks(limited(response, deadline), url)
+                    return _from_chunks(limited(response, deadline), url, parse)
                 for chunk in limited(response, deadline):
                     data += chunk[: want - len(data)]
                     if len(data) == want:
                         break
-            parsed = parse_header(data, url)
-            if isinstance(parsed, Parsed):
+            parsed = parse(data, url)
+            if not isinstance(parsed, NeedMore):
                 return parsed
             if len(data) == before or len(data) < want:
                 raise _truncated(url)
             want = _next(parsed, len(data))
 
 
-def read_header(file: BinaryIO, where: str) -> Parsed:
-    """The header of a local GGUF file opened for reading. Raises HubError."""
-    return _from_chunks(iter(lambda: file.read(_FIRST_READ), b""), where)
+def read_header(file: BinaryIO, where: str, parse: Parse[T]) -> T:
+    """The header of a local file opened for reading. Raises HubError."""
+    return _from_chunks(iter(lambda: file.read(_FIRST_READ), b""), where, parse)
 
 
-def _from_chunks(chunks: Iterator[bytes], where: str) -> Parsed:
+def _from_chunks(chunks: Iterator[bytes], where: str, parse: Parse[T]) -> T:
     """Read until the header is whole; parsing starts anew only when the data has grown well."""
     data = bytearray()
     want = _FIRST_READ
     for chunk in chunks:
         data += chunk
         if len(data) >= want:
-            parsed = parse_header(data, where)
-            if isinstance(parsed, Parsed):
+            parsed = parse(data, where)
+            if not isinstance(parsed, NeedMore):
                 return parsed
             want = _next(parsed, len(data))
-    parsed = parse_header(data, where)
+    parsed = parse(data, where)
     if isinstance(parsed, NeedMore):
         raise _truncated(where)
     return parsed

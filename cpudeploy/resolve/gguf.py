@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import HubError
 from ..types.base import Struct
-from ..types.shape import AttentionLayers, ModelShape, Tensors
 from .ggml import TYPES
+from .layers import MAX_LAYERS
 
 HEADER_LIMIT = 64 << 20
 _MAGIC = b"GGUF"
@@ -24,16 +24,16 @@ _MAX_TENSORS = 1 << 20
 _MAX_NAME = 1 << 16
 _MAX_DIMENSIONS = 8
 _MAX_BYTES = 1 << 60
-_MAX_LAYERS = 10_000
-_MAX_COUNT = 1 << 40
 # Longer strings (templates, licences) say nothing that sizing asks for.
 _KEPT_STRING = 1024
 # Longer lists (vocabularies, merges) are counted, not kept; one value a layer is kept.
-_KEPT_LIST = _MAX_LAYERS
+_KEPT_LIST = MAX_LAYERS
 
 _STRING, _ARRAY, _BOOL = 8, 9, 7
 # Looked up by row, never multiplied with.
 _TABLE = re.compile(r"^(token_embd|per_layer_token_embd|token_types|position_embd)\b")
+# Routed experts, all of a layer in one tensor or (of old) one a tensor.
+_EXPERTS = re.compile(r"exps\.|\.ffn_(gate|up|down)\.\d+\.")
 _SCALARS = {
     0: "<B",
     1: "<b",
@@ -63,7 +63,9 @@ class Parsed(Struct, frozen=True, kw_only=True):
 
     `metadata`: scalars by key, arrays by their length as `key#`. `lists`: short arrays of integers.
     `tensor_bytes`: of all tensors of known types; `unknown_types`: how many others there are.
-    `matrices`, `expert_bytes`: as in `types.shape.Tensors`.
+    `parameters`: elements of all tensors. `matrices`, `expert_bytes`: as in `types.shape.Tensors`, with
+    `embedding`, the token table by type, left out even where it is the output matrix too: `output` says
+    whether there is another.
     `data_offset`: where tensor data begins, in bytes.
     """
 
@@ -72,7 +74,10 @@ class Parsed(Struct, frozen=True, kw_only=True):
     chat_template: bool
     tensor_bytes: int
     unknown_types: int
+    parameters: int
     matrices: dict[str, int]
+    embedding: dict[str, int]
+    output: bool
     expert_bytes: int
     data_offset: int
 
@@ -90,63 +95,8 @@ def parse_header(data: bytes | bytearray, where: str) -> Parsed | NeedMore:
         return _parse(_Reader(data, where))
     except _Short as short:
         if short.size > HEADER_LIMIT:
-            raise _wrong(where, f"the header claims more than {HEADER_LIMIT >> 20} MiB") from None
+            raise wrong(where, f"the header claims more than {HEADER_LIMIT >> 20} MiB") from None
         return NeedMore(short.size)
-
-
-def describe(parsed: Parsed, *, where: str) -> ModelShape:
-    """What the header says of the model. Raises HubError when it is not the header of a language model."""
-    architecture = parsed.metadata.get("general.architecture")
-    if not isinstance(architecture, str):
-        raise _wrong(where, "the header names no architecture")
-
-    def number(key: str, default: int | None = None, most: int = _MAX_COUNT) -> int:
-        value = parsed.metadata.get(f"{architecture}.{key}", default)
-        if value is None:
-            what = f"the header has no {architecture}.{key}: not a language model by itself"
-            raise HubError(what, where=where, do="name the model's own file by `quant` or `files`")
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise _wrong(where, f"{architecture}.{key} is {value!r}")
-        return value
-
-    def by_layer(key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        values = parsed.lists.get(f"{architecture}.{key}")
-        if values is None:
-            scalar = f"{architecture}.{key}" in parsed.metadata
-            return (number(key),) * layers if scalar else default
-        if len(values) < layers or not all(0 <= value <= _MAX_COUNT for value in values):
-            raise _wrong(where, f"{architecture}.{key} does not fit {layers} layers")
-        return values[:layers]
-
-    layers = number("block_count", most=_MAX_LAYERS)
-    embedding = number("embedding_length", 0)
-    heads = by_layer("attention.head_count", (0,) * layers)
-    width = embedding // max(heads, default=0) if any(heads) else 0
-    vocabulary = parsed.metadata.get("tokenizer.ggml.tokens#")
-    key_length = number("attention.key_length", width)
-    value_length = number("attention.value_length", width)
-    kv_heads = by_layer("attention.head_count_kv", heads)
-    return ModelShape(
-        architecture=architecture,
-        layers=layers,
-        context_length=number("context_length", 0),
-        embedding=embedding,
-        heads=max(heads, default=0),
-        vocabulary=vocabulary if isinstance(vocabulary, int) else number("vocab_size", 0),
-        attention=tuple(
-            AttentionLayers(layers=count, kv_heads=kv, key_length=key_length, value_length=value_length)
-            for kv, count in Counter(kv for kv in kv_heads if kv).items()
-        ),
-        experts=number("expert_count", 0),
-        experts_used=number("expert_used_count", 0),
-        chat_template=parsed.chat_template,
-    )
-
-
-def tensors_of(parsed: Parsed, *, size: int) -> Tensors:
-    """Bytes of the tensors in a file of `size` bytes, which stands in for tensors of types unknown here."""
-    known = max(size - parsed.data_offset, 0) if parsed.unknown_types else parsed.tensor_bytes
-    return Tensors(size=known, matrices=parsed.matrices, experts=parsed.expert_bytes)
 
 
 class _Reader:
@@ -172,7 +122,7 @@ class _Reader:
     def count(self, most: int, of: str, form: str = "<Q") -> int:
         value = int(self.scalar(form))
         if value > most:
-            raise _wrong(self.where, f"the header claims {value} {of}")
+            raise wrong(self.where, f"the header claims {value} {of}")
         return value
 
     def string(self, most: int = HEADER_LIMIT) -> str:
@@ -184,12 +134,12 @@ class _Reader:
 def _parse(reader: _Reader) -> Parsed:
     start = reader.skip(8)
     if bytes(reader.data[start : start + 4]) != _MAGIC:
-        raise _wrong(reader.where, "not a GGUF file")
+        raise wrong(reader.where, "not a GGUF file")
     version = int.from_bytes(reader.data[4:8], "little")
     if version not in (2, 3):
         if int.from_bytes(reader.data[4:8], "big") in (2, 3):
-            raise _wrong(reader.where, "a big-endian GGUF file, for machines of another kind")
-        raise _wrong(reader.where, f"GGUF version {version}; versions 2 and 3 are understood")
+            raise wrong(reader.where, "a big-endian GGUF file, for machines of another kind")
+        raise wrong(reader.where, f"GGUF version {version}; versions 2 and 3 are understood")
     tensors = reader.count(_MAX_TENSORS, "tensors")
     keys = reader.count(_MAX_KEYS, "metadata keys")
 
@@ -199,7 +149,7 @@ def _parse(reader: _Reader) -> Parsed:
     for _ in range(keys):
         key = reader.string(_MAX_NAME)
         if key in metadata or f"{key}#" in metadata:
-            raise _wrong(reader.where, f"the key {key[:80]!r} stands in the header twice")
+            raise wrong(reader.where, f"the key {key[:80]!r} stands in the header twice")
         kind = reader.count(12, "as the type of a value", "<I")
         if kind == _ARRAY:
             metadata[f"{key}#"], values = _array(reader)
@@ -211,30 +161,39 @@ def _parse(reader: _Reader) -> Parsed:
         if _worth_keeping(value):
             metadata[key] = value
 
-    total, unknown, experts = 0, 0, 0
+    total, parameters, unknown, experts, output = 0, 0, 0, 0, False
     matrices: dict[str, int] = {}
+    embedding: dict[str, int] = {}
     for _ in range(tensors):
-        name, dimensions, stored, size = _tensor(reader)
-        if size is None:
+        its = _tensor(reader)
+        parameters += its.elements
+        output = output or its.name == "output.weight"
+        if its.size is None:
             unknown += 1
             continue
-        total += size
-        if dimensions > 1 and not _TABLE.search(name):
-            matrices[stored] = matrices.get(stored, 0) + size
-        if "_exps" in name:
-            experts += size
-    if total > _MAX_BYTES:
-        raise _wrong(reader.where, "the header claims more tensor data than any machine has")
+        total += its.size
+        if its.dimensions < 2:
+            continue
+        if its.name == "token_embd.weight":
+            embedding[its.type] = its.size
+        elif not _TABLE.search(its.name):
+            matrices[its.type] = matrices.get(its.type, 0) + its.size
+            experts += its.size if _EXPERTS.search(its.name) else 0
+    if max(total, parameters) > _MAX_BYTES:
+        raise wrong(reader.where, "the header claims more tensor data than any machine has")
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20:
-        raise _wrong(reader.where, f"general.alignment is {alignment!r}")
+        raise wrong(reader.where, f"general.alignment is {alignment!r}")
     return Parsed(
         metadata=metadata,
         lists=lists,
         chat_template=template,
         tensor_bytes=total,
         unknown_types=unknown,
+        parameters=parameters,
         matrices=matrices,
+        embedding=embedding,
+        output=output,
         expert_bytes=experts,
         data_offset=-(-reader.at // alignment) * alignment,
     )
@@ -257,7 +216,7 @@ def _array(reader: _Reader) -> tuple[int, tuple[int, ...] | None]:
     """An array's length and, for short ones of integers, its values."""
     kind = reader.count(12, "as the type of an array", "<I")
     if kind == _ARRAY:
-        raise _wrong(reader.where, "an array within an array")
+        raise wrong(reader.where, "an array within an array")
     if kind == _STRING:
         length = reader.count(HEADER_LIMIT // 8, "strings in one array")
         _skip_strings(reader, length)
@@ -281,9 +240,18 @@ def _skip_strings(reader: _Reader, length: int) -> None:
     reader.skip(0)
 
 
-def _tensor(reader: _Reader) -> tuple[str, int, str, int | None]:
-    """Name, dimensions larger than one, type and bytes (None for a type that is not in our table) of the
-    tensor described next."""
+class _Tensor(NamedTuple):
+    """`dimensions`: those larger than one. `size`: in bytes, None for a type that is not in our table."""
+
+    name: str
+    dimensions: int
+    elements: int
+    type: str
+    size: int | None
+
+
+def _tensor(reader: _Reader) -> _Tensor:
+    """The tensor described next."""
     name = reader.string(_MAX_NAME)
     elements, large = 1, 0
     for _ in range(reader.count(_MAX_DIMENSIONS, "dimensions of a tensor", "<I")):
@@ -293,10 +261,11 @@ def _tensor(reader: _Reader) -> tuple[str, int, str, int | None]:
     kind = int(reader.scalar("<I"))
     reader.scalar("<Q")
     if kind not in TYPES:
-        return name, large, "", None
+        return _Tensor(name, large, elements, "", None)
     its = TYPES[kind]
-    return name, large, its.name, elements // its.block * its.size
+    return _Tensor(name, large, elements, its.name, elements // its.block * its.size)
 
 
-def _wrong(where: str, what: str) -> HubError:
+def wrong(where: str, what: str) -> HubError:
+    """The file at `where` is not what it should be."""
     return HubError(what, where=where, do="check the file, or take it from another repository")

@@ -16,14 +16,29 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from ..errors import HubError
+from ..types.shape import Variant
 
 Format = Literal["gguf", "safetensors"]
 
 _SHARD = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
-_PROJECTOR = re.compile(r"mmproj[-._]", re.IGNORECASE)
+_PROJECTOR = re.compile(r"(?:^|[-._])mmproj(?:[-._]|$)", re.IGNORECASE)
+# What quantisations are called in file names: Q4_K_M, IQ4_XS, Q8_0, UD-Q4_K_XL, TQ1_0, BF16, MXFP4_MOE.
+_QUANT = re.compile(
+    r"(?<![A-Za-z0-9])(?:UD[-_])?(?:I?Q\d+(?:_[A-Z0-9]+)*|TQ\d+_\d+|B?F16|F32|FP(?:16|32)|MXFP4(?:_MOE)?|NVFP4)"
+    r"(?![A-Za-z0-9_])",
+    re.IGNORECASE,
+)
 _LISTED = 25
 # What an engine reads of a safetensors repository: weights, configuration, tokenizer, templates.
 _FOLDER = ("*.safetensors", "*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja")
+# The same model once more, for other programs.
+_ELSEWHERE = (
+    "original/*",
+    "onnx/*",
+    "openvino/*",
+    "consolidated*.safetensors",
+    "*/consolidated*.safetensors",
+)
 
 
 @dataclass(frozen=True)
@@ -38,10 +53,16 @@ class Listed:
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen files in name order; `entry` is a path among them, empty for a folder as a whole."""
+    """The chosen files in name order; `entry` is a path among them, empty for a folder as a whole.
+
+    projector: the path among them that lets the model see. variants: what else there is of this model, the
+    smallest first.
+    """
 
     files: tuple[Listed, ...]
     entry: str
+    projector: str = ""
+    variants: tuple[Variant, ...] = ()
 
 
 def safe_name(name: str) -> bool:
@@ -55,14 +76,41 @@ def safe_name(name: str) -> bool:
     )
 
 
+def same_model(name: str, entry: str) -> bool:
+    """Whether a file is `entry`, or another shard of the model that `entry` is a shard of."""
+    its, shard = _SHARD.fullmatch(name), _SHARD.fullmatch(entry)
+    return name == entry or bool(its and shard and its["stem"] == shard["stem"])
+
+
+def quant_of(path: str) -> str:
+    """The quantisation that a file's name tells (`Q4_K_M`), or its folder's where it tells none, or empty."""
+    pure = PurePosixPath(path)
+    for part in (pure.name, str(pure.parent)):
+        if told := _QUANT.findall(part):
+            return str(told[-1]).upper()
+    return ""
+
+
 def select(
-    listed: Iterable[Listed], *, quant: str | None, globs: Sequence[str], form: Format, where: str
+    listed: Iterable[Listed],
+    *,
+    quant: str | None,
+    globs: Sequence[str],
+    form: Format,
+    where: str,
+    mmproj: str | None = None,
 ) -> Selection:
     """The files that the selectors name. Raises HubError that lists the choices with their sizes."""
     everything = sorted(listed, key=lambda file: file.path)
     chosen = _by_globs(everything, globs, where) if globs else everything
     if form == "safetensors" and quant is None:
-        chosen = chosen if globs else [file for file in chosen if _matches(file.path, _FOLDER)]
+        if mmproj is not None:
+            raise HubError(
+                "`mmproj` is for .gguf files; a folder of safetensors has its own",
+                where=where,
+                do="leave it out",
+            )
+        chosen = chosen if globs else _folder(chosen)
         if not any(file.path.endswith(".safetensors") for file in chosen):
             raise HubError(f"no .safetensors file; there is {_names(everything)}", where=where, do=_SELECT)
         return Selection(tuple(chosen), entry="")
@@ -78,11 +126,63 @@ def select(
         raise HubError(f"several models fit: {_choices(models)}", where=where, do=_SELECT)
     [shards] = models.values()
     _check_shards(shards, where)
-    beside = [file for file in chosen if globs and not _is_model(file.path)]
-    return Selection(tuple(sorted([*shards, *beside], key=lambda file: file.path)), entry=shards[0].path)
+    taken = {file.path: file for file in shards}
+    taken.update({file.path: file for file in chosen if globs and not _is_model(file.path)})
+    projector = _projector(everything, mmproj, where) if mmproj is not None else None
+    if projector is not None:
+        taken[projector.path] = projector
+    return Selection(
+        tuple(taken[path] for path in sorted(taken)),
+        entry=shards[0].path,
+        projector=projector.path if projector else "",
+        variants=_variants(shards[0].path, everything),
+    )
 
 
 _SELECT = 'choose with `quant: Q4_K_M` or `files: ["name.gguf"]` beside the repository'
+
+
+def _folder(files: Sequence[Listed]) -> list[Listed]:
+    """What an engine reads of a folder, its weights once."""
+    found = [file for file in files if _matches(file.path, _FOLDER)]
+    once = [file for file in found if not _matches(file.path, _ELSEWHERE)]
+    return once if any(file.path.endswith(".safetensors") for file in once) else found
+
+
+def _projector(everything: Sequence[Listed], pattern: str, where: str) -> Listed:
+    """The one file that a `mmproj` pattern names, by its path or its last part."""
+    there = [file for file in everything if _is_projector(file.path)]
+    fitting = [
+        file for file in there if _matches(file.path, [pattern]) or _matches(_name(file.path), [pattern])
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise HubError(
+            f"several files fit `mmproj: {pattern}`: {_names(fitting)}", where=where, do="name one of them"
+        )
+    raise HubError(
+        f"no mmproj file matches `{pattern}`; there is {_names(there)}", where=where, do="correct `mmproj`"
+    )
+
+
+def _variants(entry: str, everything: Sequence[Listed]) -> tuple[Variant, ...]:
+    """Other quantisations of the model that `entry` begins: files of the same name but for that."""
+    told = [
+        Variant(quant=quant_of(path), size=sum(file.size for file in files))
+        for path, files in ((files[0].path, files) for files in _models(everything).values())
+        if path != entry and quant_of(path) and _without_quant(path) == _without_quant(entry)
+    ]
+    return tuple(sorted(dict.fromkeys(told), key=lambda each: (each.size, each.quant)))
+
+
+def _without_quant(path: str) -> str:
+    name = _SHARD.sub(r"\g<stem>.gguf", _name(path))
+    return re.sub(r"[-._]+", "-", _QUANT.sub("", name)).lower()
+
+
+def _name(path: str) -> str:
+    return PurePosixPath(path).name
 
 
 def _by_globs(everything: Sequence[Listed], globs: Sequence[str], where: str) -> list[Listed]:
@@ -101,7 +201,12 @@ def _matches(path: str, globs: Iterable[str]) -> bool:
 
 def _is_model(path: str) -> bool:
     """A model's own GGUF, not the projector of a vision model beside it."""
-    return path.lower().endswith(".gguf") and not _PROJECTOR.match(PurePosixPath(path).name)
+    return path.lower().endswith(".gguf") and not _is_projector(path)
+
+
+def _is_projector(path: str) -> bool:
+    name = _name(path)
+    return name.lower().endswith(".gguf") and _PROJECTOR.search(name[: -len(".gguf")]) is not None
 
 
 def _models(files: Iterable[Listed]) -> dict[str, list[Listed]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -21,16 +21,17 @@ from ..errors import HubError
 from ..secrets import Secrets
 from ..types.deployment import HostPath, HuggingFace, Source, Url
 from ..types.resolved import ResolvedWeights, WeightFile
-from ..types.shape import ModelShape, Tensors
+from . import gguf, safetensors
 from .cache import Cache
-from .files import Files
-from .gguf import Parsed, describe, tensors_of
+from .files import Files, Parse
+from .headers import Told, told_by
 from .hub import Hub, Snapshot, snapshot
 from .known import HeldTree, source_text
 from .selection import Format, Listed, safe_name, select
 
 _AT_ONCE = 8
-_UNREAD = (None, None)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,11 @@ def _from_hub(
         kept = _from_release(source, form, asking, released)
         if kept is None:
             raise
-        told = " ".join(error.what.split())
-        return msgspec.structs.replace(kept, notes=(f"{told}; every host holds the last release's files",))
-    chosen = select(found.files, quant=source.quant, globs=source.files, form=form, where=where)
+        why = f"{' '.join(error.what.split())}; every host holds the last release's files"
+        return msgspec.structs.replace(kept, notes=(why, *kept.notes))
+    chosen = select(
+        found.files, quant=source.quant, globs=source.files, form=form, where=where, mmproj=source.mmproj
+    )
     prefix = f"{asking.hub.origin}/"
     with Files(token, prefix) as web:
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
@@ -100,29 +103,30 @@ def _from_hub(
             )
             for name, file, sha256 in zip(names, chosen.files, sums, strict=True)
         )
+        entry, projector = (PurePosixPath(path).name for path in (chosen.entry, chosen.projector))
         # A header can't be checked against the file's checksum: it is the word of who is asked for it.
         order = sorted(found.endpoints, key=lambda endpoint: endpoint != found.authority)
-        asked = {
-            file.sha256: [
-                (_told_by(asking.hub, endpoint), found.url(endpoint, listed.path)) for endpoint in order
-            ]
-            for file, listed in zip(files, chosen.files, strict=True)
-        }
-        entry = PurePosixPath(chosen.entry).name
-
-        def parsed(file: WeightFile) -> Parsed:
-            return _header_of(file.sha256, asked[file.sha256], web, asking.cache)
-
-        shape, tensors = _header(files, entry, parsed, where) if entry else _UNREAD
+        paths = dict(zip(names, (file.path for file in chosen.files), strict=True))
+        reader = _Web(
+            {file.name: file for file in files},
+            lambda name: [
+                (_told_by(asking.hub, endpoint), found.url(endpoint, paths[name])) for endpoint in order
+            ],
+            web,
+            asking.cache,
+        )
+        told = told_by({file.name: file.size for file in files}, entry, reader, where)
     return ResolvedWeights(
         tree=tree_id(source.repo, ((file.name, file.sha256) for file in files)),
         source=source_text(source, found.commit),
         revision=found.commit,
         files=files,
         entry=entry,
-        shape=shape,
-        tensors=tensors,
-        notes=found.notes,
+        shape=told.shape,
+        tensors=told.tensors,
+        projector=projector,
+        variants=chosen.variants,
+        notes=(*found.notes, *told.notes),
     )
 
 
@@ -135,7 +139,9 @@ def _from_release(
     listed = [Listed(name, asking.held[sha256], sha256) for name, sha256 in released.sums.items()]
     where = f"huggingface {source.repo}@{source.revision}"
     try:
-        chosen = select(listed, quant=source.quant, globs=source.files, form=form, where=where)
+        chosen = select(
+            listed, quant=source.quant, globs=source.files, form=form, where=where, mmproj=source.mmproj
+        )
     except HubError:
         return None
     if len(chosen.files) != len(listed):
@@ -145,15 +151,14 @@ def _from_release(
         for file in chosen.files
     )
 
-    def parsed(file: WeightFile) -> Parsed:
-        for endpoint in reversed(asking.hub.endpoints):
-            known = asking.cache.get("gguf", f"{_told_by(asking.hub, endpoint)} {file.sha256}", Parsed)
-            if known is not None:
-                return known
-        raise HubError("its header is not known here", where=where)
-
+    reader = _Web(
+        {file.name: file for file in files},
+        lambda name: [(_told_by(asking.hub, endpoint), "") for endpoint in reversed(asking.hub.endpoints)],
+        None,
+        asking.cache,
+    )
     try:
-        shape, tensors = _header(files, chosen.entry, parsed, where) if chosen.entry else _UNREAD
+        told = told_by({file.name: file.size for file in files}, chosen.entry, reader, where)
     except HubError:
         return None
     return ResolvedWeights(
@@ -162,8 +167,10 @@ def _from_release(
         revision=released.revision,
         files=files,
         entry=chosen.entry,
-        shape=shape,
-        tensors=tensors,
+        shape=told.shape,
+        tensors=told.tensors,
+        projector=chosen.projector,
+        notes=told.notes,
     )
 
 
@@ -184,21 +191,19 @@ def _from_url(source: Url, asking: Asking) -> ResolvedWeights:
                 (f"the address does not answer ({error.what}); hosts hold the file",),
             )
         files = (WeightFile(name=name, size=size, sha256=sha256, urls=(source.url,)),)
-        is_gguf = name.lower().endswith(".gguf")
-
-        def parsed(file: WeightFile) -> Parsed:
-            return _header_of(file.sha256, [(source.url, source.url)], web, asking.cache)
-
-        shape, tensors = _header(files, name, parsed, source.url) if is_gguf else _UNREAD
+        told = Told()
+        if name.lower().endswith(".gguf"):
+            reader = _Web({name: files[0]}, lambda _: [(source.url, source.url)], web, asking.cache)
+            told = told_by({name: size}, name, reader, source.url)
     return ResolvedWeights(
         tree=tree_id(name, [(name, sha256)]),
         source=f"url {source.url}",
         revision="",
         files=files,
         entry=name,
-        shape=shape,
-        tensors=tensors,
-        notes=notes,
+        shape=told.shape,
+        tensors=told.tensors,
+        notes=(*notes, *told.notes),
     )
 
 
@@ -226,46 +231,54 @@ def _checksum(file: Listed, found: Snapshot, web: Files, cache: Cache) -> str:
     return known
 
 
-def _header(
-    files: Sequence[WeightFile], entry: str, parsed_of: Callable[[WeightFile], Parsed], where: str
-) -> tuple[ModelShape, Tensors]:
-    """The entry's header; the tensors of a model in shards are those of all its shards."""
-    shards = [file for file in files if file.name == entry or _same_shards(file.name, entry)]
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        parsed = dict(zip(shards, pool.map(parsed_of, shards), strict=True))
-    first = next(file for file in shards if file.name == entry)
-    shape = describe(parsed[first], where=f"{where} {entry}")
-    each = [tensors_of(its, size=shard.size) for shard, its in parsed.items()]
-    matrices: Counter[str] = Counter()
-    for its in each:
-        matrices.update(its.matrices)
-    return shape, Tensors(
-        size=sum(its.size for its in each), matrices=dict(matrices), experts=sum(its.experts for its in each)
-    )
+@dataclass(frozen=True)
+class _Web:
+    """Headers and small files by HTTP, each asked once: what was told is remembered as that one's word.
 
+    asked: by name, whom to ask and where, in order. web: None where nobody can be asked any more.
+    """
 
-def _header_of(sha256: str, asked: Sequence[tuple[str, str]], web: Files, cache: Cache) -> Parsed:
-    """A file's header from the first of `asked` (who, URL) that serves it, remembered as that one's word."""
-    failure: HubError | None = None
-    for who, url in asked:
-        known = cache.get("gguf", f"{who} {sha256}", Parsed)
+    files: Mapping[str, WeightFile]
+    asked: Callable[[str], Sequence[tuple[str, str]]]
+    web: Files | None
+    cache: Cache
+
+    def gguf(self, name: str) -> gguf.Parsed:
+        return self._header(name, "gguf", gguf.Parsed, gguf.parse_header)
+
+    def safetensors(self, name: str) -> safetensors.Header:
+        return self._header(name, "safetensors", safetensors.Header, safetensors.parse_header)
+
+    def text(self, name: str) -> bytes:
+        # Checked against the file's checksum: whoever serves it, the content is right.
+        its = self.files[name]
+        known = self.cache.get("texts", its.sha256, str)
         if known is not None:
-            return known
-        try:
-            told = web.header(url)
-        except HubError as error:
-            failure = failure or error
-            continue
-        cache.put("gguf", f"{who} {sha256}", told)
+            return known.encode()
+        if self.web is None:
+            raise HubError("not known here", where=name)
+        told = self.web.content([url for _, url in self.asked(name)], its.size, its.sha256)
+        self.cache.put("texts", its.sha256, told.decode(errors="replace"))
         return told
-    raise failure or HubError("no address serves it", where=sha256)
+
+    def _header(self, name: str, kind: str, type_: type[T], parse: Parse[T]) -> T:
+        sha256, failure = self.files[name].sha256, None
+        for who, url in self.asked(name):
+            known = self.cache.get(kind, f"{who} {sha256}", type_)
+            if known is not None:
+                return known
+            if self.web is None:
+                continue
+            try:
+                told = self.web.header(url, parse)
+            except HubError as error:
+                failure = failure or error
+                continue
+            self.cache.put(kind, f"{who} {sha256}", told)
+            return told
+        raise failure or HubError("its header is not known here", where=name)
 
 
 def _told_by(hub: Hub, endpoint: str) -> str:
     """Under whose name a header is remembered."""
     return "hub" if endpoint == hub.origin else endpoint
-
-
-def _same_shards(name: str, entry: str) -> bool:
-    shard = r"-\d{5}-of-\d{5}\.gguf"
-    return bool(re.search(shard, name)) and re.sub(shard, "", name) == re.sub(shard, "", entry)

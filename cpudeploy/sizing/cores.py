@@ -1,213 +1,266 @@
 """Which physical cores each model of a host runs on.
 
 In: a host's usable cores and quota, what other containers are pinned to, the wishes, and what runs
-now. Out: cores per placement with the reason. A model whose wish did not change keeps its cores;
-newcomers share what is free; a shortage is an error that says how to get out of it.
+now. Out: cores and threads per placement with the reason. A model whose wish did not change keeps its cores;
+newcomers get what is free, packed by NUMA node; a shortage is an error that says how to get out of it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ..errors import DoesNotFit
+import msgspec
+
+from ..errors import DoesNotFit, NoRoom
 from ..types.facts import Core, Facts
 from .cpulist import format_cpulist, parse_cpulist
+from .machine import Machine, by_node, deal, machine, reserved_cores
+from .threads import Grant, Share, cpus_of, shares_of
 
-
-@dataclass(frozen=True)
-class Share:
-    """The cores of one model. `threads` for decoding, `batch` for prompt batches."""
-
-    cores: tuple[Core, ...]
-    threads: int
-    batch: int
-    kept: bool
-    reason: str
-
-    @property
-    def cpuset(self) -> str:
-        return _cpus(self.cores)
+__all__ = ["Share", "Wish", "share_cores"]
 
 
 @dataclass(frozen=True)
 class Wish:
     """What a placement asks for: `auto`, `cores:N` (physical), a cpu list, `numa:N` or `shared`.
 
-    `running`: the cpuset it has now if its wish is unchanged, else empty.
+    `running`: the cpuset it has now if its wish is unchanged, else empty; `threads` and `batch` those it
+    runs with, 0 where that is not known.
     """
 
     name: str
     cpus: str
     running: str = ""
+    threads: int = 0
+    batch: int = 0
 
-
-def reserved_cores(cores: int) -> int:
-    """Cores left to the system and the engine's own processes when the manifest does not say."""
-    if cores < 8:
-        return 0
-    return 1 if cores < 32 else 2
-
-
-def usable_cores(facts: Facts) -> tuple[Core, ...]:
-    """The cores we may use, packed by NUMA node. Raises DoesNotFit when the host did not tell."""
-    cores = facts.cpu.cores
-    if not isinstance(cores, tuple):
-        raise DoesNotFit(
-            f"the host's cores are unknown: {cores.unknown}",
-            where=facts.host,
-            do="make /proc/self/status and /sys/devices/system/cpu readable there",
-        )
-    return tuple(sorted(cores, key=lambda core: (core.node, core.socket, core.cpus)))
+    @property
+    def listed(self) -> bool:
+        """Whether it names CPUs."""
+        return self.cpus not in ("auto", "shared") and ":" not in self.cpus
 
 
 def share_cores(
     facts: Facts, wishes: Sequence[Wish], *, reserve: int | None, pinned: Mapping[str, frozenset[int]]
 ) -> dict[str, Share]:
-    """Cores for every wish of one host. `pinned`: container → CPUs of others' containers.
+    """Cores and threads for every wish of one host. `reserve`: cores to leave free, None: by the rule.
+    `pinned`: container → CPUs of others' containers.
 
-    Raises DoesNotFit naming the host, who has the cores, and two ways out.
+    Raises NoRoom naming the host, who has the cores and what to do, DoesNotFit for CPUs there are not.
     """
-    every = usable_cores(facts)
-    quota = facts.cpu.quota if isinstance(facts.cpu.quota, float | int) else None
-    table = _Table(facts.host, every, _left_to_us(every, reserve, pinned))
-    newcomers = [wish for wish in wishes if not table.keep(wish)]
-    for wish in newcomers:
-        if wish.cpus != "auto":
-            table.give(wish)
-    table.share_equally([wish for wish in newcomers if wish.cpus == "auto"])
-    threads = sum(len(grant.cores) for grant in table.granted.values())
-    return {
-        name: _share(grant, None if quota is None else quota * len(grant.cores) / threads)
-        for name, grant in table.granted.items()
-    }
+    table = _Table(machine(facts), reserve, pinned)
+    new = [wish for wish in wishes if not table.keep(wish)]
+    # What can only be had in one place goes first.
+    for wish in new:
+        if wish.listed:
+            table.give_listed(wish)
+    nodes = [wish for wish in new if wish.cpus.startswith("numa:")]
+    for wish in new:
+        if wish.cpus.startswith("cores:"):
+            table.give_count(wish, avoid={_number(other) for other in nodes})
+    for node in dict.fromkeys(map(_number, nodes)):
+        table.give_node([wish for wish in nodes if _number(wish) == node], node)
+    table.give_rest(
+        [wish for wish in new if wish.cpus == "auto"], [wish for wish in new if wish.cpus == "shared"]
+    )
+    return shares_of(table.machine, {wish.name: table.granted[wish.name] for wish in wishes})
 
 
-def _left_to_us(
-    every: tuple[Core, ...], reserve: int | None, pinned: Mapping[str, frozenset[int]]
-) -> tuple[Core, ...]:
-    """All cores but those of others' containers and the reserve; the last ones are reserved."""
-    others = frozenset(cpu for cpus in pinned.values() for cpu in cpus)
-    keep = reserved_cores(len(every)) if reserve is None else reserve
-    ours = [core for core in every if not others.intersection(core.cpus)]
-    return tuple(ours[: max(0, len(every) - keep)])
+def _number(wish: Wish) -> int:
+    return int(wish.cpus.partition(":")[2])
 
 
-@dataclass(frozen=True)
-class _Grant:
-    cores: tuple[Core, ...]
-    reason: str
-    kept: bool = False
-
-
+@dataclass
 class _Table:
     """The cores of one host while they are handed out: who has what, and what is free."""
 
-    def __init__(self, host: str, every: tuple[Core, ...], ours: tuple[Core, ...]) -> None:
-        self.host = host
-        self.every = every
-        self.ours = ours
-        self.free = list(ours)
-        self.granted: dict[str, _Grant] = {}
+    machine: Machine
+    reserve: int | None
+    pinned: Mapping[str, frozenset[int]]
+    granted: dict[str, Grant] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        others = frozenset(cpu for cpus in self.pinned.values() for cpu in cpus)
+        self.free = [core for core in self.machine.cores if not others.intersection(core.cpus)]
+        self._exclusive: set[Core] = set()
+        self._pool: set[Core] = set()
+        self._fast_ones = frozenset(self.machine.fast)
 
     def keep(self, wish: Wish) -> bool:
-        """Leave a running model its cores if its wish did not change and they are still to be had."""
-        mine = _cores_of(self.every, wish.running)
-        if wish.cpus == "shared" or not mine or not all(core in self.free for core in mine):
+        """Leave a running model its cores and threads, if its wish is unchanged and they can be had."""
+        mine = self._cores_of(parse_cpulist(wish.running))
+        shared = wish.cpus == "shared"
+        taken = self._exclusive if shared else self._exclusive | self._pool
+        if not mine or not taken.isdisjoint(self._whole(mine)):
             return False
-        self._take(wish.name, mine, "kept from what runs", kept=True)
+        self.granted[wish.name] = Grant(
+            cores=mine,
+            reason="kept from what runs",
+            kept=True,
+            said=wish.listed or wish.cpus.startswith("cores:"),
+            shared=shared,
+            threads=wish.threads,
+            batch=wish.batch,
+            warnings=self._clashes(mine),
+        )
+        self._take(mine, shared=shared)
         return True
 
-    def give(self, wish: Wish) -> None:
-        """Cores for a wish that says which or how many."""
-        if wish.cpus == "shared":
-            if not self.ours:
-                raise self._shortage(wish.name, "cores to share")
-            self.granted[wish.name] = _Grant(self.ours, "shared with the other models of this host")
-        elif wish.cpus.startswith("cores:"):
-            count = int(wish.cpus.removeprefix("cores:"))
-            if count > len(self.free):
-                raise self._shortage(wish.name, _count(count))
-            self._take(wish.name, self.free[:count], f"{_count(count)} as asked")
-        elif wish.cpus.startswith("numa:"):
-            node = int(wish.cpus.removeprefix("numa:"))
-            there = [core for core in self.free if core.node == node]
-            if not there:
-                raise self._shortage(wish.name, f"cores of NUMA node {node}")
-            self._take(wish.name, there, f"all free cores of NUMA node {node}")
-        else:
-            self._give_listed(wish)
-
-    def share_equally(self, wishes: Sequence[Wish]) -> None:
-        """Fresh `auto`s get equal parts of what is free; the first ones one more where it doesn't divide."""
-        if len(self.free) < len(wishes):
-            raise self._shortage(wishes[len(self.free)].name, "a core")
-        free = tuple(self.free)
-        for position, wish in enumerate(wishes):
-            part, more = divmod(len(free), len(wishes))
-            start = position * part + min(position, more)
-            cores = free[start : start + part + (position < more)]
-            whole = "the one free core" if len(cores) == 1 else f"all {len(cores)} free cores"
-            equal = f"{_count(len(cores))}, an equal share of what is free"
-            self._take(wish.name, cores, whole if len(wishes) == 1 else equal)
-
-    def _give_listed(self, wish: Wish) -> None:
+    def give_listed(self, wish: Wish) -> None:
+        """The CPUs a wish names, whatever they are worth."""
         asked = parse_cpulist(wish.cpus)
-        known = {cpu for core in self.every for cpu in core.cpus}
+        known = frozenset(cpu for core in self.machine.cores for cpu in core.cpus)
         if not asked <= known:
             raise DoesNotFit(
                 f"{wish.name} asks for CPUs {format_cpulist(asked - known)} which this host "
                 "does not have or may not use",
-                where=self.host,
+                where=self.machine.host,
                 do=f"choose from {format_cpulist(known)}",
             )
-        touched = [core for core in self.every if asked.intersection(core.cpus)]
-        if any(core not in self.free for core in touched):
+        mine = self._cores_of(asked)
+        if not self._whole(mine) <= set(self.free):
             raise self._shortage(wish.name, f"CPUs {wish.cpus}")
-        self._take(wish.name, touched, "")
-        parts = tuple(
-            Core(cpus=tuple(cpu for cpu in core.cpus if cpu in asked), socket=core.socket, node=core.node)
-            for core in touched
+        self._give(wish, mine, "CPUs as asked", said=True)
+
+    def give_count(self, wish: Wish, avoid: set[int]) -> None:
+        """So many cores: fast ones if there are as many, within one NUMA node if it has as many.
+
+        A reserve that the manifest names is left; the default one gives way to a number that is said.
+        """
+        count = _number(wish)
+        room = len(self.free) - (self.reserve or 0) * self.machine.siblings
+        if count > room:
+            raise self._shortage(wish.name, self.machine.counted(count), self.reserve or 0)
+        fast = self._fast(self.free)
+        choice = fast if count <= len(fast) else [*fast, *(core for core in self.free if core not in fast)]
+        nodes = by_node(choice)
+        fitting = [node for node, cores in nodes.items() if len(cores) >= count]
+        if fitting:
+            best = min(fitting, key=lambda node: (node in avoid, len(nodes[node])))
+            mine = nodes[best][:count]
+        else:
+            largest = sorted(nodes.values(), key=len, reverse=True)
+            mine = [core for cores in largest for core in cores][:count]
+        self._give(wish, mine, f"{self.machine.counted(count)} as asked", said=True)
+
+    def give_node(self, wishes: Sequence[Wish], node: int) -> None:
+        """All free fast cores of one NUMA node, in equal parts."""
+        there = self._fast([core for core in self.free if core.node == node])
+        if len(there) < len(wishes):
+            raise self._shortage(wishes[len(there)].name, f"cores of NUMA node {node}")
+        for wish, mine in zip(wishes, deal(there, len(wishes)), strict=True):
+            part = "all" if len(wishes) == 1 else f"{self.machine.counted(len(mine))}, an equal part of the"
+            self._give(wish, mine, f"{part} free cores of NUMA node {node}{self._without_slow(there)}")
+
+    def give_rest(self, autos: Sequence[Wish], sharers: Sequence[Wish]) -> None:
+        """What is left, but for the reserve, in equal parts; those that share count as one of the takers.
+        Sharers that run already are joined."""
+        joins = bool(sharers and self._pool)
+        takers = len(autos) + (1 if sharers and not joins else 0)
+        rest, reserved = self._without_reserve()
+        if len(rest) < takers:
+            name = (*autos, *sharers)[len(rest)].name
+            raise self._shortage(name, "cores to share" if len(rest) == len(autos) else "a core", reserved)
+        fast = self._fast(rest)
+        choice = fast if len(fast) >= takers else rest
+        parts = deal(choice, takers) if takers else []
+        for wish, mine in zip(autos, parts, strict=False):
+            self._give(
+                wish, mine, self._why(mine, choice, takers, reserved), warnings=self._slow_warning(mine)
+            )
+        if sharers:
+            new = [core for core in choice if core in self.free] if joins else parts[-1]
+            pool = tuple(core for core in self.machine.cores if core in self._pool or core in new)
+            reason = f"shared with the other models of this host{self._without_slow(pool)}"
+            for wish in sharers:
+                self._give(wish, pool, reason, shared=True)
+
+    def _why(self, mine: Sequence[Core], choice: Sequence[Core], takers: int, reserved: int) -> str:
+        """Why an `auto` got these."""
+        slow = self._without_slow(choice)
+        if takers > 1:
+            return f"{self.machine.counted(len(mine))}, an equal share of what is free{slow}"
+        every = "the one free core" if len(mine) == 1 else f"all {self.machine.counted(len(mine), 'free ')}"
+        return every + (f", {reserved} left to the system" if reserved and not slow else "") + slow
+
+    def _without_reserve(self) -> tuple[list[Core], int]:
+        """Free cores but for those left to the system (slow ones first, else the last), and how many are."""
+        every = self.machine.physical(self.machine.cores)
+        count = reserved_cores(every) if self.reserve is None else self.reserve
+        slow = [core for core in self.free if core not in self._fast_ones]
+        fast = [core for core in self.free if core in self._fast_ones]
+        left = [*reversed(slow), *reversed(fast)][: count * self.machine.siblings]
+        return [core for core in self.free if core not in left], len(left)
+
+    def _fast(self, cores: Sequence[Core]) -> list[Core]:
+        """Those worth a thread; all of them where no fast one is among them."""
+        fast = [core for core in cores if core in self._fast_ones]
+        return fast or list(cores)
+
+    def _without_slow(self, chosen: Sequence[Core]) -> str:
+        slow = len(self.machine.cores) - len(self._fast_ones)
+        return f"; {slow} slower cores are left out" if slow and self._fast_ones.issuperset(chosen) else ""
+
+    def _slow_warning(self, mine: Sequence[Core]) -> tuple[str, ...]:
+        slow = len(set(mine) - self._fast_ones)
+        if not slow:
+            return ()
+        return (f"{slow} of its {self.machine.counted(len(mine))} are slow: the fast ones are taken",)
+
+    def _give(
+        self,
+        wish: Wish,
+        cores: Iterable[Core],
+        reason: str,
+        *,
+        said: bool = False,
+        shared: bool = False,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        mine = tuple(cores)
+        self.granted[wish.name] = Grant(mine, reason, said=said, shared=shared, warnings=warnings)
+        self._take(mine, shared=shared)
+
+    def _take(self, cores: Sequence[Core], *, shared: bool) -> None:
+        whole = self._whole(cores)
+        (self._pool if shared else self._exclusive).update(whole)
+        self.free = [core for core in self.free if core not in whole]
+
+    def _whole(self, cores: Sequence[Core]) -> set[Core]:
+        """The cores of the machine that `cores` are, or are parts of."""
+        cpus = {cpu for core in cores for cpu in core.cpus}
+        return {core for core in self.machine.cores if not cpus.isdisjoint(core.cpus)}
+
+    def _cores_of(self, wanted: frozenset[int]) -> tuple[Core, ...]:
+        """The cores that make up `wanted`, cut to those CPUs; none when one of them is no longer usable."""
+        found = [
+            msgspec.structs.replace(core, cpus=tuple(cpu for cpu in core.cpus if cpu in wanted))
+            for core in self.machine.cores
+            if wanted.intersection(core.cpus)
+        ]
+        return tuple(found) if {cpu for core in found for cpu in core.cpus} == wanted else ()
+
+    def _clashes(self, mine: Sequence[Core]) -> tuple[str, ...]:
+        """Others' containers that were pinned to a running model's CPUs since."""
+        cpus = frozenset(cpu for core in mine for cpu in core.cpus)
+        return tuple(
+            f"container {name} is pinned to its CPUs {format_cpulist(cpus & theirs)} too: both are slower; "
+            "`--repack` gives it others"
+            for name, theirs in self.pinned.items()
+            if cpus & theirs
         )
-        self.granted[wish.name] = _Grant(parts, "CPUs as asked")
 
-    def _take(self, name: str, cores: Sequence[Core], reason: str, *, kept: bool = False) -> None:
-        self.granted[name] = _Grant(tuple(cores), reason, kept)
-        self.free = [core for core in self.free if core not in cores]
-
-    def _shortage(self, name: str, wanted: str) -> DoesNotFit:
-        holders = ", ".join(f"{other} has {_cpus(grant.cores)}" for other, grant in self.granted.items())
-        return DoesNotFit(
-            f"{name} asks for {wanted}; free CPUs: {_cpus(self.free) or 'none'}"
-            + (f" ({holders})" if holders else ""),
-            where=self.host,
-            do="say `cpus: shared` for models that may share cores, or move one to another host",
+    def _shortage(self, name: str, wanted: str, reserved: int = 0) -> NoRoom:
+        holders = [f"{other} has {cpus_of(grant.cores)}" for other, grant in self.granted.items()]
+        holders += [f"container {other} has {format_cpulist(cpus)}" for other, cpus in self.pinned.items()]
+        holders += [f"{reserved} left to the system"] if reserved else []
+        ways = ["say `cpus: shared` for models that may share cores"]
+        if any(grant.kept for grant in self.granted.values()):
+            ways.append("deal all cores out again with `--repack`")
+        return NoRoom(
+            f"{name} asks for {wanted}; free CPUs: {cpus_of(self.free) or 'none'}"
+            + (f" ({', '.join(holders)})" if holders else ""),
+            where=self.machine.host,
+            do=", or ".join(ways),
         )
-
-
-def _share(grant: _Grant, quota: float | None) -> Share:
-    """Threads for these cores: never more than their part of a CPU quota; SMT siblings only for prompt
-    batches."""
-    threads = len(grant.cores)
-    batch = sum(len(core.cpus) for core in grant.cores)
-    reason = grant.reason
-    if quota is not None and quota < batch:
-        reason = f"{reason}; limited by a CPU quota of {quota:.3g}"
-        threads = batch = min(threads, max(1, math.floor(quota)))
-    return Share(cores=grant.cores, threads=threads, batch=batch, kept=grant.kept, reason=reason)
-
-
-def _cores_of(cores: Sequence[Core], cpuset: str) -> list[Core]:
-    """The cores that make up `cpuset` exactly; none when it names a CPU that is not usable any more."""
-    wanted = parse_cpulist(cpuset)
-    found = [core for core in cores if wanted.intersection(core.cpus)]
-    return found if {cpu for core in found for cpu in core.cpus} == wanted else []
-
-
-def _cpus(cores: Sequence[Core]) -> str:
-    return format_cpulist(cpu for core in cores for cpu in core.cpus)
-
-
-def _count(cores: int) -> str:
-    return "1 core" if cores == 1 else f"{cores} cores"

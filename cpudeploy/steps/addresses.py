@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..errors import HostError
-from ..manifest.listen import meet
+from ..manifest.listen import is_interface, meet
 from ..types.deployment import Host, Placement
 from ..types.facts import Facts
 from ..types.release import Instance
@@ -22,15 +22,20 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def listen_address(placement: Placement, host: Host, facts: Facts) -> str:
-    """The IP address to publish on: as written, the host's own in a network, or the one of `host`.
+    """The IP address to publish on: as written, the host's own in a network or on an interface, or the one
+    of `host`.
 
-    Where several are meant, the one ssh connects to. Raises HostError listing the host's addresses when
-    none is left, or more than one.
+    Where several are meant, the one ssh connects to. Raises HostError listing the host's addresses (its
+    interfaces) when none is left, or more than one.
     """
     listen = placement.listen
     own = [ipaddress.ip_address(address) for address in facts.addresses]
+    if is_interface(listen):
+        own = _on_interface(placement, host, facts)
     reached = [address for address in own if str(address) == host.ssh.address]
-    if listen == "host" or "/" in listen:
+    if is_interface(listen):
+        found = _preferred(reached) or _preferred(own)
+    elif listen == "host" or "/" in listen:
         found = _meant(listen, reached) or _meant(listen, _without_bridges(own, facts))
     else:
         address = ipaddress.ip_address(listen)
@@ -47,10 +52,32 @@ def listen_address(placement: Placement, host: Host, facts: Facts) -> str:
     )
 
 
+def _on_interface(placement: Placement, host: Host, facts: Facts) -> list[_Address]:
+    """The addresses of the interface that is meant. Raises HostError listing those of the host."""
+    addresses = facts.interfaces.get(placement.listen)
+    found = [ipaddress.ip_address(address) for address in addresses or ()]
+    found = [address for address in found if not address.is_link_local]
+    if found:
+        return found
+    listed = ", ".join(f"{name} {' '.join(its)}".strip() for name, its in facts.interfaces.items())
+    raise HostError(
+        f"listen: {placement.listen} is no interface of the host ({listed or 'none known'})"
+        if addresses is None
+        else f"listen: interface {placement.listen} has no address of its own ({listed})",
+        where=f"{host.name} {placement.model}",
+        do="write one of them, or an address" if listed else "write an address",
+    )
+
+
+def _preferred(addresses: list[_Address]) -> list[_Address]:
+    """IPv4 addresses where there are any: IPv6 ones come and go."""
+    return [address for address in addresses if address.version == 4] or addresses
+
+
 def _meant(listen: str, addresses: list[_Address]) -> list[_Address]:
-    """Those `listen` stands for. `host` is an IPv4 address where there is one: IPv6 ones come and go."""
+    """Those `listen` stands for."""
     if listen == "host":
-        return [address for address in addresses if address.version == 4] or addresses
+        return _preferred(addresses)
     network = ipaddress.ip_network(listen)
     return [address for address in addresses if address in network]
 

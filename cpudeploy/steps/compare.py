@@ -27,7 +27,7 @@ _MEANING = (
     ("backend", "backend"),
     ("engine_version", "engine version"),
 )
-_CONTAINER = ("image", "cpuset", "memory", "publish")
+_CONTAINER = ("image", "cpuset", "cpuset_mems", "memory", "publish")
 
 
 def differences(running: Instance | None, wanted: Instance, secret_changed: bool) -> tuple[FieldDiff, ...]:
@@ -73,6 +73,7 @@ def drift(container: Container, spec: ContainerSpec) -> tuple[FieldDiff, ...]:
         ("memory", container.memory, spec.memory),
         ("memory with swap", swap, spec.memory),
         ("cpuset", container.cpuset, spec.cpuset),
+        ("cpuset_mems", container.cpuset_mems, spec.cpuset_mems),
         ("CPU quota", container.quota, 0.0),
         ("networks", sorted(container.networks), sorted(spec.networks)),
     )

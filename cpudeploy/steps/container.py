@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..types.base import digest
+from ..types.base import Unknown, digest
 from ..types.facts import Container, Disk
 from ..types.names import container_name
 from ..types.operation import Operation
@@ -58,6 +58,9 @@ def container_changes(
     else:
         diff = ()
     is_new = found.current is None and found.old is None
+    unknown = _not_known(context, wanted, image)
+    if unknown:
+        return (_only_told(found, wanted, diff, unknown),)
     return (
         Change(
             id=f"container:{found.name}",
@@ -80,6 +83,36 @@ def container_changes(
             ),
             gap_s=None if is_new else wanted.gate.stable_s + 3 + load_bytes // _LOAD_BYTES_PER_S,
         ),
+    )
+
+
+def _not_known(context: HostContext, wanted: Instance, image: ResolvedImage) -> str:
+    """What would have to be known to create the container; empty when all is."""
+    if isinstance(image.digest, Unknown):
+        return f"the image's digest is unknown: {image.digest.unknown}"
+    for file in context.resolved.weights[f"{wanted.model}@{context.host.name}"].files:
+        if isinstance(file.sha256, Unknown):
+            return f"the checksum of {file.name} is unknown: {file.sha256.unknown}"
+    return ""
+
+
+def _only_told(found: Found, wanted: Instance, diff: tuple[FieldDiff, ...], unknown: str) -> Change:
+    """What would become of the container, for people; nobody can carry it out."""
+    is_new = found.current is None and found.old is None
+    return Change(
+        id=f"container:{found.name}",
+        phase="replace",
+        step="container",
+        subject=wanted.model,
+        action="create" if is_new else "update",
+        why=_why(found, diff),
+        summary=_summary(wanted),
+        diff=diff,
+        before=_before(found),
+        after=Fingerprint(),
+        operations=(),
+        revert=(),
+        unknown=unknown,
     )
 
 

@@ -23,11 +23,12 @@ _RUNNING = Fingerprint(equals={"/engine/state": "running"})
 def engine_changes(context: HostContext) -> tuple[Change, ...]:
     """Install or start the engine. Raises HostError when it must not or can't be done.
 
-    While the engine is stopped nothing else can be planned: what it holds is unknown.
+    While the engine is stopped nothing else can be planned: what it holds is unknown. Where nobody looked for
+    an engine there is nothing to say about it.
     """
     facts = context.facts
     engine = facts.engine
-    if engine.state == "running":
+    if engine.state in ("running", "unknown"):
         return ()
     if engine.state == "foreign":
         raise HostError(

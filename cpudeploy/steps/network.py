@@ -1,7 +1,7 @@
 """Two networks a deployment and host: one published, one internal where a new version is proven.
 
-Their subnets are explicit, from our own pool, and clear of every route the host has: the engine's
-default pools collide with company networks.
+Their subnets are explicit, from the manifest's pool or our own, and clear of every route the host has: the
+engine's default pools collide with company networks.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import ipaddress
 from collections.abc import Iterable
 
 from ..errors import HostError
-from ..types.facts import Facts
 from ..types.names import DEPLOYMENT_LABEL
 from ..types.operation import CreateNetwork, Engine, RemoveNetwork
 from ..types.plan import Change, Fingerprint
 from .context import HostContext, pointer
 
-_POOL = ipaddress.ip_network("10.213.0.0/16")
+POOL = "10.213.0.0/16"
+"""Of a manifest that names none."""
 _PREFIX = 26
+_LISTED = 6
+_SIZE = 1 << (32 - _PREFIX)
 
 
 def network_names(deployment: str) -> tuple[str, str]:
@@ -26,7 +28,10 @@ def network_names(deployment: str) -> tuple[str, str]:
 
 
 def network_changes(context: HostContext) -> tuple[Change, ...]:
-    """Create what is missing. Raises HostError on a foreign network of that name or a full pool."""
+    """Create what is missing. Raises HostError on a foreign network of that name or a full pool.
+
+    Networks that are there keep their subnets, whatever pool is wanted now: containers are in them.
+    """
     facts = context.facts
     missing = []
     for name in network_names(context.deployment.name):
@@ -41,7 +46,7 @@ def network_changes(context: HostContext) -> tuple[Change, ...]:
             )
     if not missing:
         return ()
-    subnets = _free_subnets(facts, len(missing))
+    subnets = _free_subnets(context, len(missing))
     return (
         Change(
             id="networks",
@@ -76,16 +81,28 @@ def network_changes(context: HostContext) -> tuple[Change, ...]:
     )
 
 
-def _free_subnets(facts: Facts, count: int) -> list[str]:
-    taken = list(_networks([*facts.routes, *(s for n in facts.networks.values() for s in n.subnets)]))
+def _free_subnets(context: HostContext, count: int) -> list[str]:
+    """The first free ones of the pool. What is taken is stepped over whole: a pool may be large."""
+    facts, wanted = context.facts, context.deployment.network_pool
+    pool = ipaddress.IPv4Network(wanted or POOL)
+    subnets = [subnet for network in facts.networks.values() for subnet in network.subnets]
+    taken = [network for network in _networks([*facts.routes, *subnets]) if network.overlaps(pool)]
     free: list[str] = []
-    for candidate in _POOL.subnets(new_prefix=_PREFIX):
-        if not any(candidate.overlaps(network) for network in taken):
+    start, end = int(pool.network_address), int(pool.broadcast_address)
+    while len(free) < count and start + _SIZE - 1 <= end:
+        candidate = ipaddress.IPv4Network((start, _PREFIX))
+        behind = [int(network.broadcast_address) for network in taken if network.overlaps(candidate)]
+        if not behind:
             free.append(str(candidate))
-        if len(free) == count:
-            return free
+        start = max([start, *behind]) // _SIZE * _SIZE + _SIZE
+    if len(free) == count:
+        return free
+    listed = ", ".join(sorted({str(network) for network in taken})[:_LISTED])
     raise HostError(
-        f"no free /{_PREFIX} left in {_POOL} beside the host's routes", where=facts.host, do="free a subnet"
+        f"{len(free)} of {count} networks of /{_PREFIX} are left in the pool {pool}"
+        + (f": the host has {listed} there" if listed else ""),
+        where=facts.host,
+        do=f"choose {'another' if wanted else 'a'} pool, such as networks: {{pool: 10.214.0.0/16}}",
     )
 
 

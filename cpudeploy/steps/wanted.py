@@ -12,7 +12,10 @@ from typing import Any
 from ..manifest.sizes import parse_size
 from ..manifest.templates import TemplateError, evaluate, render
 from ..manifest.versions import Version, backend_version
+from ..sizing.binding import rank_cpus
 from ..types.allocation import Allocation
+from ..types.base import Unknown
+from ..types.capability import able
 from ..types.deployment import Backend, Placement
 from ..types.facts import Publish
 from ..types.names import container_name, secret_path, volume_name
@@ -21,7 +24,7 @@ from ..types.references import parse_reference
 from ..types.release import ContainerSpec, Instance, Mount, SecretFile
 from ..types.resolved import ResolvedImage, ResolvedWeights
 from .addresses import listen_address
-from .context import HostContext
+from .context import GIB, HostContext
 from .health import wanted_gate
 from .network import network_names
 from .weights import bytes_to_load, weights_folder
@@ -45,10 +48,13 @@ def wanted_instance(
         raise ValueError(f"playbook {playbook.name} has no container")  # the schema forbids it
     name = container_name(context.deployment.name, placement.model, allocation.instance)
     version = backend_version(backend, playbook)
-    values = _values(placement, allocation, backend, playbook, image, weights, template, version)
+    values = _values(context, placement, allocation, backend, playbook, image, weights, template, version)
     secrets = _secrets(context, placement, template, name)
     spec = ContainerSpec(
-        image=parse_reference(image.reference).at(image.digest),
+        # Where nobody knows the digest, the spec says so by having none: it is of a plan nobody can apply.
+        image=image.reference
+        if isinstance(image.digest, Unknown)
+        else parse_reference(image.reference).at(image.digest),
         entrypoint=tuple(render(part, values) for part in template.entrypoint),
         command=(*_arguments(template, values), *(render(arg, values) for arg in placement.args)),
         env={key: render(text, values) for key, text in {**template.env, **placement.env}.items()},
@@ -60,6 +66,7 @@ def wanted_instance(
             ),
         ),
         cpuset=allocation.cpuset,
+        cpuset_mems=allocation.mems,
         memory=allocation.memory,
         shm=_shm(playbook, template, values),
         cap_add=template.cap_add,
@@ -92,6 +99,7 @@ def wanted_instance(
         task=placement.task,
         cpus=placement.cpus,
         memory_asked=placement.memory,
+        params={**playbook.params, **backend.params},
         container=spec,
         gate=wanted_gate(playbook, placement, bytes_to_load(context, placement, weights), values),
         api_key=placement.api_key,
@@ -100,6 +108,7 @@ def wanted_instance(
 
 
 def _values(
+    context: HostContext,
     placement: Placement,
     allocation: Allocation,
     backend: Backend,
@@ -111,6 +120,7 @@ def _values(
 ) -> dict[str, Any]:
     """The closed context of templates. Nothing in here drifts by itself."""
     folder = template.weights_target
+    ranks = rank_cpus(allocation.cpuset, allocation.threads, context.facts.cpu)
     return {
         "model": {
             "name": placement.model,
@@ -121,6 +131,7 @@ def _values(
             "api_key_file": template.api_key_file if placement.api_key and template.api_key_file else "",
         },
         "host": {"name": placement.host},
+        "cpu": _cpu(context),
         "alloc": {
             "instance": allocation.instance,
             "cpuset": allocation.cpuset,
@@ -132,7 +143,12 @@ def _values(
             "memory": allocation.memory,
             "weights": allocation.need.weights,
             "kv": allocation.need.kv,
+            "kv_gib": max(1, -(-allocation.need.kv // GIB)),
             "cache": allocation.need.cache,
+            "mems": allocation.mems,
+            "ranks": len(ranks),
+            "rank_threads": max(1, allocation.threads // len(ranks)),
+            "cpus_bind": "|".join(ranks),
         },
         "image": {"version": version, "reference": image.reference},
         "param": {**playbook.params, **backend.params},
@@ -140,8 +156,16 @@ def _values(
             "dir": folder,
             "entry": weights.entry,
             "path": f"{folder}/{weights.entry}" if weights.entry else folder,
+            "projector": f"{folder}/{weights.projector}" if weights.projector else "",
         },
     }
+
+
+def _cpu(context: HostContext) -> dict[str, str | bool]:
+    """What the processor can do, as far as it is told."""
+    arch = context.facts.os.arch
+    abilities = {name: able(context.facts, name) is True for name in ("avx2", "avx512f", "bf16", "amx")}
+    return {"arch": arch if isinstance(arch, str) else "", **abilities}
 
 
 def _arguments(template: ContainerTemplate, values: Mapping[str, Any]) -> tuple[str, ...]:

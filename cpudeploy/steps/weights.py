@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import HostError
 from ..types.base import Unknown
@@ -11,7 +11,7 @@ from ..types.facts import Blob, Disk, File, Question
 from ..types.names import STATE_DIR
 from ..types.operation import Fetch, Operation
 from ..types.plan import Change, Fingerprint
-from ..types.resolved import ResolvedWeights
+from ..types.resolved import ResolvedWeights, WeightFile
 from .context import HostContext, decimal_size, pointer, script
 
 _SLOWEST = 50_000
@@ -22,25 +22,29 @@ def weights_folder(context: HostContext, placement: Placement, weights: Resolved
     """The folder on the host that an engine's container mounts."""
     if isinstance(placement.source, HostPath):
         return placement.source.path.rpartition("/")[0] or "/"
-    return f"{context.host.weights_dir}/trees/{weights.tree}"
+    return f"{context.host.weights_dir}/trees/{weights.tree or '(unknown)'}"
 
 
 def weights_changes(
     context: HostContext, placement: Placement, weights: ResolvedWeights
 ) -> tuple[Change, ...]:
-    """Claim, fetch what is missing, link the folder. A file already on the host only has to be there."""
+    """Claim, fetch what is missing, link the folder. A file already on the host only has to be there. Where
+    too little is known of a file, the change says so and can't be carried out."""
     facts = context.facts
     if isinstance(placement.source, HostPath):
         _refuse_missing(context, placement.source.path)
         return ()
+    wanted = tuple(file for file in weights.files if isinstance(file, WeightFile))
+    if len(wanted) < len(weights.files):
+        return (_unread(placement, weights),)
     held = facts.weights
     folder = held.trees.get(weights.tree, {})
     missing = [
-        file for file in weights.files if not (file.sha256 in held.blobs and held.blobs[file.sha256].verified)
+        file for file in wanted if not (file.sha256 in held.blobs and held.blobs[file.sha256].verified)
     ]
     linked = all(
         file.sha256 in held.blobs and folder.get(file.name) == held.blobs[file.sha256].inode
-        for file in weights.files
+        for file in wanted
     )
     if not missing and linked:
         return ()
@@ -49,7 +53,7 @@ def weights_changes(
     at_least = {}
     if isinstance(facts.disks.get(root), Disk):
         at_least[pointer("disks", root, "free")] = to_fetch
-    files = "\n".join(f"{file.sha256} {file.name}" for file in weights.files)
+    files = "\n".join(f"{file.sha256} {file.name}" for file in wanted)
     claim = script(
         "claim-weights",
         {
@@ -81,6 +85,7 @@ def weights_changes(
     entry = weights.entry or weights.source
     begun = sum(held.partial.get(file.sha256, 0) for file in missing)
     resume = f" · {decimal_size(begun)} already there" if begun else ""
+    what = f"{decimal_size(to_fetch)} to fetch{resume}{why_way} · {_checksum(weights, wanted)}"
     return (
         Change(
             id=f"weights:{weights.tree}",
@@ -89,11 +94,11 @@ def weights_changes(
             subject="weights",
             action="create",
             why=f"model {placement.model}",
-            summary=f"{entry}   {decimal_size(to_fetch)} to fetch{resume}{why_way} · {_checksum(weights)}",
+            summary=f"{entry}   {what}",
             before=Fingerprint(
                 equals={pointer("weights", "trees", weights.tree): _as_found(folder)}, at_least=at_least
             ),
-            after=_linked(weights, held.blobs),
+            after=_linked(weights.tree, wanted, held.blobs),
             operations=tuple(operations),
             revert=(),
         ),
@@ -110,11 +115,15 @@ def weights_questions(placements: Iterable[Placement]) -> tuple[Question, ...]:
 
 
 def bytes_to_load(context: HostContext, placement: Placement, weights: ResolvedWeights) -> int:
-    """Bytes an engine reads when it starts."""
+    """Bytes an engine reads when it starts, as far as they are known: where a file's size isn't, those of the
+    tensors, else 0."""
     if isinstance(placement.source, HostPath):
         found = context.facts.files.get(placement.source.path)
         return found.size if isinstance(found, File) else 0
-    return weights.size
+    size = weights.size
+    if isinstance(size, Unknown):
+        return weights.tensors.size if weights.tensors else 0
+    return size
 
 
 def _way(context: HostContext, placement: Placement) -> tuple[str, str]:
@@ -139,12 +148,12 @@ def _refuse_missing(context: HostContext, path: str) -> None:
         )
 
 
-def _linked(weights: ResolvedWeights, blobs: Mapping[str, Blob]) -> Fingerprint:
+def _linked(tree: str, files: Sequence[WeightFile], blobs: Mapping[str, Blob]) -> Fingerprint:
     """Every blob verified and in the folder: by its inode where the blob is there already."""
     equals: dict[str, object] = {}
     at_least = {}
-    for file in weights.files:
-        entry = pointer("weights", "trees", weights.tree, file.name)
+    for file in files:
+        entry = pointer("weights", "trees", tree, file.name)
         equals[pointer("weights", "blobs", file.sha256, "verified")] = True
         blob = blobs.get(file.sha256)
         if blob is not None and blob.verified:
@@ -158,7 +167,30 @@ def _as_found(folder: dict[str, int]) -> dict[str, int] | None:
     return dict(folder) or None
 
 
-def _checksum(weights: ResolvedWeights) -> str:
-    if len(weights.files) == 1:
-        return f"sha256:{weights.files[0].sha256[:12]}…"
-    return f"{len(weights.files)} files at {weights.revision[:12]}"
+def _checksum(weights: ResolvedWeights, files: Sequence[WeightFile]) -> str:
+    if len(files) == 1:
+        return f"sha256:{files[0].sha256[:12]}…"
+    return f"{len(files)} files at {weights.revision[:12]}"
+
+
+def _unread(placement: Placement, weights: ResolvedWeights) -> Change:
+    """The change for files that nobody told enough of to fetch them."""
+    size = weights.size
+    told = f"size unknown ({size.unknown})" if isinstance(size, Unknown) else f"{decimal_size(size)} to fetch"
+    sums = dict.fromkeys(file.sha256.unknown for file in weights.files if isinstance(file.sha256, Unknown))
+    if sums:
+        told += f" · checksum unknown ({'; '.join(sums)})"
+    return Change(
+        id=f"weights:{placement.model}",
+        phase="fetch",
+        step="weights",
+        subject="weights",
+        action="create",
+        why=f"model {placement.model}",
+        summary=f"{weights.entry or weights.source}   {told}",
+        before=Fingerprint(),
+        after=Fingerprint(),
+        operations=(),
+        revert=(),
+        unknown=f"not enough is known to fetch it: {told}",
+    )

@@ -29,7 +29,8 @@ class Core(Struct, frozen=True, kw_only=True):
     """One physical core and those of its logical CPUs that we may use.
 
     speed: how much one thread gets done here relative to other cores of the machine (the kernel's capacity,
-    or maximum MHz); 0 where all are alike or nothing tells.
+    or maximum MHz), the same for all cores of a kind; 0 where all are alike or nothing tells. socket -1: not
+    told. node -1: no NUMA node lists its CPUs.
     """
 
     cpus: tuple[int, ...]
@@ -43,8 +44,9 @@ class Cpu(Struct, frozen=True, kw_only=True):
 
     `usable` are their logical CPUs, known also where nothing tells which of them share a core.
     `quota` is the smallest CPU time limit along the cgroup path, in CPUs (0.5 is half a core),
-    None without one. `online` counts the machine's on-line logical CPUs, usable or not, `sockets` its
-    packages.
+    None without one. `throttled`: the share of its periods, since boot, in which that limit stopped
+    somebody; None without a limit or where nothing counts. `online` counts the machine's on-line logical
+    CPUs, usable or not, `sockets` its packages. `flags`: what all kinds of cores have.
     """
 
     model: str | Unknown
@@ -54,10 +56,12 @@ class Cpu(Struct, frozen=True, kw_only=True):
     usable: tuple[int, ...] | Unknown
     cores: tuple[Core, ...] | Unknown
     quota: float | Unknown | None
+    throttled: float | None = None
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A NUMA node: its memory in bytes (0: CPUs only) and its on-line CPUs (none: memory only)."""
+    """A NUMA node: its memory in bytes without huge pages set aside (0: CPUs only), and its on-line CPUs
+    (none: memory only)."""
 
     id: int
     memory: int
@@ -65,7 +69,8 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Memory(Struct, frozen=True, kw_only=True):
-    """`total` is effective: the machine's or the cgroup's limit, whichever is smaller."""
+    """`total` is effective: the cgroup's limit, or what of the machine's memory programs can use (no huge
+    pages set aside, no NUMA nodes without CPUs), whichever is smaller. `machine` is MemTotal."""
 
     total: int | Unknown
     available: int | Unknown
@@ -75,6 +80,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] | Unknown
     bandwidth: int | None = None
     """Bytes a second that all usable cores read together; None: not measured."""
+    huge_pages: int = 0
+    """Bytes set aside as huge pages."""
 
 
 class Disk(Struct, frozen=True, kw_only=True, tag="disk", tag_field="kind"):
@@ -123,7 +130,7 @@ class Publish(Struct, frozen=True, kw_only=True):
 class Container(Struct, frozen=True, kw_only=True):
     """A container of the engine, ours (`mark`) or foreign. Never environment, never command.
 
-    memory and quota 0: no limit. cpuset empty: none.
+    memory and quota 0: no limit. cpuset and cpuset_mems (its NUMA nodes) empty: none.
     """
 
     id: str
@@ -138,6 +145,7 @@ class Container(Struct, frozen=True, kw_only=True):
     restart_policy: str
     started_at: str
     cpuset: str
+    cpuset_mems: str = ""
     quota: float
     memory: int
     memory_swap: int
@@ -146,6 +154,8 @@ class Container(Struct, frozen=True, kw_only=True):
     """Network name → the container's address there (empty while stopped)."""
     network_ids: dict[str, str] = {}
     """Network name → the network it was connected to: one that was removed since can't be started on."""
+    throttled: float | None = None
+    """Share of CPU periods in which a quota of its own stopped it, since it started; None: no quota."""
 
 
 class Network(Struct, frozen=True, kw_only=True):
@@ -180,12 +190,13 @@ class DaemonFile(Struct, frozen=True, kw_only=True, tag="daemon", tag_field="kin
 class Engine(Struct, frozen=True, kw_only=True):
     """The container engine as found.
 
-    `state`: absent, stopped (installed, no process of it), running, or foreign (podman's shim, snap:
-    `detail` says which). `insecure`: registry (or CIDR) it may speak plain HTTP to → true.
+    `state`: absent, stopped (installed, no process of it), running, foreign (podman's shim, snap:
+    `detail` says which), or unknown (`detail` says why). `insecure`: registry (or CIDR) it may speak plain
+    HTTP to → true.
     `daemon`: its settings file, None without one, unknown when it can't be understood.
     """
 
-    state: Literal["absent", "stopped", "running", "foreign"]
+    state: Literal["absent", "stopped", "running", "foreign", "unknown"]
     detail: str = ""
     version: str = ""
     api_version: str = ""
@@ -223,8 +234,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     os: Os
     cpu: Cpu
     memory: Memory
-    root: Literal["root", "sudo", "sudo-password", "none"]
-    """How the probe had root."""
+    root: Literal["root", "sudo", "sudo-password", "none", "unknown"]
+    """How the probe had root; unknown where nobody tried."""
     clock: int
     """Seconds since the epoch, the host's own."""
     addresses: tuple[str, ...]

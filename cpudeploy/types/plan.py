@@ -59,6 +59,8 @@ class Change(Struct, frozen=True, kw_only=True):
     revert: tuple[Operation, ...] | None = None
     gap_s: int | None = None
     restarts_foreign: int = 0
+    unknown: str = ""
+    """Why nobody could carry it out: something about it is not known. It has no operations then."""
 
 
 class HostPlan(Struct, frozen=True, kw_only=True):
@@ -67,6 +69,8 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     `questions` are asked again at apply, so that fingerprints can be checked.
     `unknown`: why nothing could be planned (no facts, or no way to what is wanted); apply fails this host.
     `not_yet`: model → why this version can't plan it; the others are planned, what runs of it is left alone.
+    `postponed`: the same of the host itself: nothing is planned for it, everything on it is left alone.
+    `unplanned`: model → what about it is not known; treated like `not_yet`.
     `partial`: more is wanted once these changes are done, which can only be seen then; apply plans again.
     """
 
@@ -80,7 +84,18 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     unreachable: str = ""
     unknown: str = ""
     not_yet: dict[str, str] = {}
+    postponed: str = ""
+    unplanned: dict[str, str] = {}
     partial: bool = False
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """All that is wanted here and not planned, with why; the host itself under the empty name."""
+        return {
+            **({"": f"not yet: {self.postponed}"} if self.postponed else {}),
+            **{model: f"not yet: {why}" for model, why in self.not_yet.items()},
+            **{model: f"not planned: {why}" for model, why in self.unplanned.items()},
+        }
 
 
 class Plan(Struct, frozen=True, kw_only=True):

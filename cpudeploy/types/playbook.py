@@ -1,7 +1,7 @@
 """What is known about an engine or a host, as data: the typed form of a file in `playbooks/`.
 
 Read by `manifest/` (schema-checked there), used by sizing and plan. Templates stay text until the
-plan renders them over the closed context (model, host, alloc, image.version, param, files).
+plan renders them over the closed context (model, host, cpu, alloc, image, param, files).
 """
 
 from __future__ import annotations
@@ -10,6 +10,38 @@ from typing import Any, Literal
 
 from .base import Struct
 from .release import Check, Diagnosis
+
+Value = str | int | float | bool
+
+
+class Parameter(Struct, frozen=True, kw_only=True):
+    """Something a backend may set under `params`; the default tells the type.
+
+    choices: all there is to choose from; minimum, maximum: of numbers, both included.
+    """
+
+    default: Value
+    description: str
+    choices: tuple[Value, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+class CpuNeed(Struct, frozen=True, kw_only=True):
+    """Flags a CPU must have (as /proc/cpuinfo names them) where `arch` and `when` hold; `do`: else what."""
+
+    flags: tuple[str, ...]
+    arch: str | None = None
+    when: str | None = None
+    do: str = ""
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """Flags that a user's args, and variables that their env may not hold, and why: one clause."""
+
+    flags: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    why: str
 
 
 class Argument(Struct, frozen=True, kw_only=True):
@@ -62,21 +94,28 @@ class HealthTemplate(Struct, frozen=True, kw_only=True):
 class Playbook(Struct, frozen=True, kw_only=True):
     """One playbook. kind `engine` serves models; kind `host` prepares machines.
 
-    `steps` in order, each `{step name: settings}`. `weights`: which file formats the engine reads.
-    `memory`, `threads`: named models of sizing.
+    `cpu`: what the processor must have. `steps` in order, each `{step name: settings}`. `weights`: which
+    file formats the engine reads. `memory`, `threads`: named models of sizing. `refuses`: flags whose effect
+    sizing can't see, or that would undo what the playbook sets up.
     """
 
     name: str
     kind: Literal["engine", "host"]
     requires: tuple[str, ...] = ()
-    cpu_flags: tuple[str, ...] = ()
+    cpu: tuple[CpuNeed, ...] = ()
     version_pattern: str | None = None
     """Regex with one group that reads the version out of an image tag."""
-    params: dict[str, Any] = {}
+    parameters: dict[str, Parameter] = {}
     steps: tuple[dict[str, dict[str, Any]], ...] = ()
     weights: Literal["gguf", "safetensors"] | None = None
     memory: Literal["gguf", "paged", "fixed"] | None = None
     threads: Literal["physical", "omp"] | None = None
     container: ContainerTemplate | None = None
+    refuses: tuple[Refusal, ...] = ()
     health: HealthTemplate | None = None
     diagnose: tuple[Diagnosis, ...] = ()
+
+    @property
+    def params(self) -> dict[str, Value]:
+        """The parameters' defaults; a backend's own `params` go over them."""
+        return {name: parameter.default for name, parameter in self.parameters.items()}

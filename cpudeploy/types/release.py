@@ -38,6 +38,8 @@ class ContainerSpec(Struct, frozen=True, kw_only=True):
     `image` is identity, not address: the original repository with the digest (`ghcr.io/x/y@sha256:…`),
     whichever place it was pulled from.
 
+    cpuset_mems: NUMA nodes its memory comes from, as a kernel list; empty: any.
+
     `user` empty: the image's. `healthcheck`: `none` disables the image's own.
     """
 
@@ -47,6 +49,7 @@ class ContainerSpec(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     publish: tuple[Publish, ...] = ()
     cpuset: str
+    cpuset_mems: str = ""
     memory: int
     shm: int | None = None
     pids: int = 4096
@@ -104,7 +107,8 @@ class Instance(Struct, frozen=True, kw_only=True):
     """The full normalised spec of one running model: what people asked for, and what it became.
 
     The first fields are the ones a diff speaks of; `container` is what the engine is told. `cpus` and
-    `memory_asked` are the wishes the allocation was made from, so that it can be kept. `gate` is how it
+    `memory_asked` are the wishes the allocation was made from, so that it can be kept, and `params` the
+    playbook's parameters. `gate` is how it
     was proven; a changed gate alone never replaces a container.
     """
 
@@ -123,6 +127,7 @@ class Instance(Struct, frozen=True, kw_only=True):
     task: str
     cpus: str = "auto"
     memory_asked: int | None = None
+    params: dict[str, str | int | float | bool] = {}
     container: ContainerSpec
     gate: Gate
     api_key: SecretRef | None = None

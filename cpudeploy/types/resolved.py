@@ -1,14 +1,15 @@
 """What the world outside the hosts said: digests, revisions, files, headers, each with its origin.
 
 Built by `resolve/` on the controller; read by sizing and plan. Nothing in here drifts once written
-into a plan: references carry digests, files carry sha256.
+into a plan: references carry digests, files carry sha256. What nobody told is `Unknown`: `resolve/` never
+leaves that in what it was asked for; documents made from published figures do.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from .base import SecretRef, Struct
+from .base import SecretRef, Struct, Unknown
 from .shape import ModelShape, Tensors, Variant
 
 
@@ -35,15 +36,15 @@ class ResolvedImage(Struct, frozen=True, kw_only=True):
     """
 
     reference: str
-    digest: str
+    digest: str | Unknown
     authority: Literal["manifest", "origin", "release", "mirror"]
     places: tuple[Place, ...]
     platforms: tuple[str, ...]
-    size: int
+    size: int | Unknown
     notes: tuple[str, ...] = ()
 
 
-class WeightFile(Struct, frozen=True, kw_only=True):
+class WeightFile(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"):
     """One file of a model. `urls` in the order to try; `token` goes to `origin` hosts only."""
 
     name: str
@@ -55,17 +56,27 @@ class WeightFile(Struct, frozen=True, kw_only=True):
     """Prefix of the URLs the token may be sent to."""
 
 
+class UnreadFile(Struct, frozen=True, kw_only=True, tag="unread", tag_field="kind"):
+    """A file that nobody was asked for: size or checksum are not known, so that it can be planned with but
+    never fetched."""
+
+    name: str
+    size: int | Unknown
+    sha256: str | Unknown
+
+
 class ResolvedWeights(Struct, frozen=True, kw_only=True):
     """A model's files at one revision. `tree` is the id of its folder on hosts, made from repository,
     revision and the files' sha256; `entry` is the file an engine is pointed at, or empty for a folder.
     `shape` and `tensors` are None where nobody can read them from here (a `path:` on a host).
-    `source` is for people: `huggingface Qwen/Qwen3-4B-GGUF@main (a1b2c3d)`.
+    `source` is for people: `huggingface Qwen/Qwen3-4B-GGUF@main (a1b2c3d)`. `tree` is empty where the files
+    have no folder of ours (`path:`) or a checksum is unknown.
     """
 
     tree: str
     source: str
     revision: str
-    files: tuple[WeightFile, ...]
+    files: tuple[WeightFile | UnreadFile, ...]
     entry: str
     shape: ModelShape | None = None
     tensors: Tensors | None = None
@@ -76,9 +87,14 @@ class ResolvedWeights(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
+    def size(self) -> int | Unknown:
+        """Bytes of all files; unknown where one of them is."""
+        total = 0
+        for file in self.files:
+            if isinstance(file.size, Unknown):
+                return file.size
+            total += file.size
+        return total
 
 
 SecretState = Literal["same", "changed", "unknown"]

@@ -30,7 +30,7 @@ name: engine
 kind: engine
 requires: [base]
 version_pattern: "b([0-9]+)$"
-params: {kv: f16, cache: 0, ratio: 0.5, mmap: true}
+parameters: {kv: {default: f16, description: x}, cache: {default: 0, description: x}, ratio: {default: 0.5, description: x}, mmap: {default: true, description: x}}
 memory: gguf
 container:
   port: 8080

@@ -8,7 +8,16 @@ import pytest
 
 from cpudeploy.manifest import load
 from cpudeploy.types.base import SecretRef
-from cpudeploy.types.deployment import HostPath, HuggingFace, Placement, Reserve, Url
+from cpudeploy.types.deployment import (
+    HostPath,
+    HuggingFace,
+    ModelScope,
+    Placement,
+    Proxy,
+    Reserve,
+    Upload,
+    Url,
+)
 
 from .conftest import CERTIFICATE, GOOD, Loader, changed
 
@@ -144,6 +153,94 @@ def test_mirrors_registries_and_backends(full: Path, playbooks: Path) -> None:
     assert registry.ca is not None
     assert registry.ca.startswith("-----BEGIN")
     assert deployment.backends["llama"].params == {"kv": "q8_0", "ratio": 1}
+
+
+def test_every_kind_of_source_has_its_selectors(load_text: Loader) -> None:
+    def source(written: str) -> object:
+        return placement(load_text, changed("{path: /w/m.gguf}", written)).source
+
+    token = SecretRef(kind="from_command", name="pass show hf")
+    assert source(
+        "{huggingface: a/b, mmproj: 'mmproj*', token: {from_command: pass show hf}}"
+    ) == HuggingFace(repo="a/b", mmproj="mmproj*", token=token)
+    assert source("{modelscope: a/b}") == ModelScope(repo="a/b", revision="master")
+    assert source("{modelscope: a/b, revision: v1, quant: Q8_0, files: ['*'], mmproj: m}") == ModelScope(
+        repo="a/b", revision="v1", quant="Q8_0", files=("*",), mmproj="m"
+    )
+    assert source("{upload: models/m}") == Upload(path="models/m")
+
+
+def test_a_token_goes_only_to_the_hub_it_is_for(load_text: Loader) -> None:
+    """One that no kind stands beside may be anybody's: it is taken for huggingface."""
+    text = "defaults: {source: {token: {from_env: HF_TOKEN}, revision: v1}}\n"
+    for kind, token in (("huggingface", SecretRef(kind="from_env", name="HF_TOKEN")), ("modelscope", None)):
+        found = placement(load_text, text + changed("{path: /w/m.gguf}", f"{{{kind}: a/b}}")).source
+        assert isinstance(found, (HuggingFace, ModelScope))
+        assert (found.token, found.revision) == (token, "v1")
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("{from_env: KEY}", ("from_env", "KEY")),
+        ("{from_file: keys/k}", ("from_file", "keys/k")),
+        ("{from_age: ~/k.age}", ("from_age", "~/k.age")),
+        ("{from_sops: /k.sops}", ("from_sops", "/k.sops")),
+        ("{from_command: pass show 'a b'}", ("from_command", "pass show 'a b'")),
+        ("{from_command: [pass, show, a b]}", ("from_command", "pass show 'a b'")),
+    ],
+)
+def test_secrets_are_references(load_text: Loader, written: str, found: tuple[str, str]) -> None:
+    text = changed("    port: 8100", f"    port: 8100\n    api_key: {written}")
+    assert placement(load_text, text).api_key == SecretRef(kind=found[0], name=found[1])
+
+
+def test_a_secret_closer_to_the_host_replaces_one_of_another_kind(load_text: Loader) -> None:
+    text = "defaults: {sudo: {password: {from_env: A}}}\n" + changed(
+        "10.0.0.1}", "10.0.0.1, sudo: {password: {from_file: b}}}"
+    )
+    assert load_text(text).deployment.hosts["a"].sudo.password == SecretRef(kind="from_file", name="b")
+
+
+def test_the_site_is_told_of_proxy_networks_and_packages(load_text: Loader) -> None:
+    deployment = load_text(
+        "proxy: {http: 'http://p:3128', https: 'http://q:3128', no_proxy: [a.corp, .b, 10.0.0.0/8, '[::1]:80']}\n"
+        "networks: {pool: 10.99.0.0/24}\nmirrors: {docker-ce: 'https://m.example/docker-ce'}\n" + GOOD
+    ).deployment
+    assert deployment.proxy == Proxy(
+        http="http://p:3128", https="http://q:3128", no_proxy=("a.corp", ".b", "10.0.0.0/8", "[::1]:80")
+    )
+    assert deployment.network_pool == "10.99.0.0/24"
+    assert deployment.mirrors.docker_ce == "https://m.example/docker-ce"
+
+
+@pytest.mark.parametrize(
+    ("written", "each", "ports"),
+    [("8100", "host", (8100, None)), ('"8100-8103"', "numa", (8100, 8103)), ("8100", "numa", (8100, None))],
+)
+def test_a_range_of_ports_caps_the_instances(
+    load_text: Loader, written: str, each: str, ports: tuple[int, int | None]
+) -> None:
+    text = changed("    port: 8100", f"    port: {written}\n    each: {each}\n    fetch: controller")
+    found = placement(load_text, text)
+    assert ((found.port, found.last_port), found.each, found.fetch) == (ports, each, "controller")
+
+
+@pytest.mark.parametrize("task", ["embed", "rerank"])
+def test_a_task_that_no_playbook_has_yet_is_no_fault_of_the_manifest(load_text: Loader, task: str) -> None:
+    assert placement(load_text, changed("    port: 8100", f"    port: 8100\n    task: {task}")).task == task
+
+
+@pytest.mark.parametrize("use", ["install", "existing", "manage"])
+def test_the_engine_is_used_as_told(load_text: Loader, use: str) -> None:
+    text = changed("address: 10.0.0.1", f"engine: {{use: {use}}}")
+    assert load_text(text).deployment.hosts["a"].engine == use
+
+
+@pytest.mark.parametrize("listen", ["eth0", "enp1s0f0", "bond0.100", "wlan-x", "br_lan"])
+def test_an_interface_may_be_listened_on(load_text: Loader, listen: str) -> None:
+    text = changed("    port: 8100", f"    port: 8100\n    listen: {listen}\n    api_key: none")
+    assert placement(load_text, text).listen == listen
 
 
 def test_playbooks_come_with_those_they_require(load_text: Loader) -> None:

@@ -11,6 +11,7 @@ import pytest
 from cpudeploy.manifest import load
 from cpudeploy.manifest.reference import page, reference
 from cpudeploy.manifest.shape import load_schema
+from cpudeploy.steps.network import POOL
 from cpudeploy.types.deployment import HuggingFace
 
 from .conftest import Loader, changed
@@ -34,20 +35,7 @@ def test_every_key_has_its_place(key: str) -> None:
     assert heading in reference(SCHEMA) or entry in reference(SCHEMA)
 
 
-@pytest.mark.parametrize("key", sorted(key for key, schema in KEYS.items() if "x-notYet" in schema))
-def test_what_is_reserved_is_marked(key: str) -> None:
-    assert re.search(
-        rf"^ *(## `{key}`\n\n|- \*\*`{key}`\*\*: )\*\*not yet\*\*", reference(SCHEMA), re.MULTILINE
-    )
-
-
-def test_values_that_are_reserved_are_marked() -> None:
-    said = " ".join(reference(SCHEMA).split())
-    for key, value in (("each", "numa"), ("fetch", "controller"), ("use", "manage")):
-        assert re.search(rf"- \*\*`{key}`\*\*: [^*]*\*[^*]*\*[^*]*\*\*Not yet\*\*: `{value}`", said)
-
-
-@pytest.mark.parametrize("key", sorted(key for key, schema in KEYS.items() if "x-notYet" not in schema))
+@pytest.mark.parametrize("key", sorted(KEYS))
 def test_the_example_has_every_setting(key: str) -> None:
     assert re.search(rf"(?<![\w-]){re.escape(key)}:", EXAMPLE.read_text("utf-8"))
 
@@ -79,6 +67,7 @@ def test_what_nobody_sets_is_as_the_page_tells(load_text: Loader) -> None:
         "each": model.each,
         "listen": model.listen,
         "parallel": model.parallel,
+        "pool": deployment.network_pool or POOL,
         "cpus": model.cpus,
         "memory": model.memory or "auto",
     }

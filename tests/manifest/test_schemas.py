@@ -10,7 +10,15 @@ import pytest
 
 from cpudeploy.manifest.merge import HOST_KEYS, MODEL_KEYS
 from cpudeploy.manifest.shape import load_schema
-from cpudeploy.types.playbook import Argument, ContainerTemplate, HealthTemplate, Playbook
+from cpudeploy.types.playbook import (
+    Argument,
+    ContainerTemplate,
+    CpuNeed,
+    HealthTemplate,
+    Parameter,
+    Playbook,
+    Refusal,
+)
 from cpudeploy.types.release import Check, Diagnosis
 
 INVENTORY = load_schema("inventory")
@@ -39,26 +47,21 @@ def keys(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_every_key_can_finish_an_error_sentence(schema: dict[str, Any]) -> None:
     for name, key in keys(schema):
         target = schema["$defs"][key["$ref"].removeprefix("#/$defs/")] if "$ref" in key else key
-        assert "title" in target or "x-notYet" in target or "const" in target, name
+        assert "title" in target or "const" in target, name
 
 
-@pytest.mark.parametrize("name", ["url", "webAddress", "secret", "apiKey", "sudo"])
+@pytest.mark.parametrize("name", ["url", "webAddress", "secret", "apiKey", "sudo", "localPath"])
 def test_what_may_be_secret_is_quiet(name: str) -> None:
     schema = INVENTORY["$defs"].get(name) or INVENTORY["$defs"]["source"]["properties"][name]
     assert schema["x-quiet"]
 
 
-def test_a_value_that_is_not_built_yet_is_one_the_schema_knows() -> None:
-    reserved = [key for _, key in keys({"properties": INVENTORY["$defs"]}) if "x-valuesNotYet" in key]
-    assert reserved
-    for key in reserved:
-        assert set(key["x-valuesNotYet"]) < set(key["enum"])
-
-
-def test_the_same_settings_may_stand_on_defaults_and_hosts() -> None:
+def test_the_same_settings_may_stand_on_defaults_groups_and_hosts() -> None:
     defaults = set(INVENTORY["properties"]["defaults"]["properties"])
     host = set(INVENTORY["$defs"]["host"]["properties"])
+    group = set(INVENTORY["$defs"]["group"]["properties"])
     assert defaults == {*HOST_KEYS, *MODEL_KEYS}
+    assert group == defaults | {"hosts", "groups"}
     assert host == defaults | {"address", "port", "user", "connection", "retired"}
 
 
@@ -74,6 +77,9 @@ def test_an_entry_of_on_may_override_every_setting_of_a_model() -> None:
     [
         (Playbook, PLAYBOOK),
         (Argument, PLAYBOOK["$defs"]["argument"]),
+        (Parameter, PLAYBOOK["$defs"]["parameter"]),
+        (CpuNeed, PLAYBOOK["$defs"]["cpuNeed"]),
+        (Refusal, PLAYBOOK["$defs"]["refusal"]),
         (ContainerTemplate, PLAYBOOK["$defs"]["container"]),
         (HealthTemplate, PLAYBOOK["$defs"]["health"]),
         (Check, PLAYBOOK["$defs"]["check"]),

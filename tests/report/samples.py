@@ -223,7 +223,7 @@ def sample_facts(**kw: Any) -> f.Facts:
             flags=("fpu", "sse4_2", "avx", "avx2"),
             online=8,
             sockets=1,
-            usable=tuple(range(8)),
+            usable=tuple(cpu for core in cores for cpu in core.cpus),
             cores=cores,
             quota=1.5,
         ),

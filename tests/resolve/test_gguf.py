@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cpudeploy.errors import HubError
 from cpudeploy.resolve.files import read_header
 from cpudeploy.resolve.ggml import TYPES
-from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, Parsed, describe, parse_header, tensors_of
+from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, Parsed, parse_header
+from cpudeploy.resolve.gguf_shape import describe, tensors_of
 from cpudeploy.types.base import from_json, to_json
 from cpudeploy.types.shape import AttentionLayers, ModelShape
 
@@ -23,7 +24,7 @@ from .gguf_files import TENSOR_BYTES, write_gguf
 
 def header_of(path: Path) -> ModelShape:
     with path.open("rb") as file:
-        return describe(read_header(file, "x"), where="x")
+        return describe(read_header(file, "x", parse_header), where="x")
 
 
 def parsed(data: bytes) -> Parsed:
@@ -59,8 +60,8 @@ def test_it_agrees_with_the_gguf_library(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "x.gguf", more=more)
     ours, theirs = header_of(path), gguf.GGUFReader(path)
     with path.open("rb") as file:
-        head = read_header(file, "x")
-    assert tensors_of(head, size=0).size == sum(tensor.n_bytes for tensor in theirs.tensors) == TENSOR_BYTES
+        head = read_header(file, "x", parse_header)
+    assert tensors_of([(head, 0)]).size == sum(tensor.n_bytes for tensor in theirs.tensors) == TENSOR_BYTES
     assert ours.vocabulary == len(theirs.fields["tokenizer.ggml.tokens"].data) == 300
     for name, field in theirs.fields.items():
         if name.startswith("GGUF.") or field.types[0] == gguf.GGUFValueType.ARRAY:
@@ -194,7 +195,7 @@ def test_a_tensor_type_newer_than_our_table_counts_by_the_files_size() -> None:
         count=2,
     )
     found = parsed(data)
-    assert tensors_of(found, size=found.data_offset + 5000).size == 5000
+    assert tensors_of([(found, found.data_offset + 5000)]).size == 5000
 
 
 def test_a_header_survives_its_json_form() -> None:

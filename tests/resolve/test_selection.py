@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from cpudeploy.errors import HubError
-from cpudeploy.resolve.selection import Listed, Selection, safe_name, select
+from cpudeploy.resolve.selection import Listed, Selection, quant_of, safe_name, select
 
 QWEN = (
     "README.md",
@@ -105,6 +105,69 @@ def test_a_safetensors_model_is_its_folder() -> None:
     assert found.entry == ""
     with pytest.raises(HubError, match=r"no \.safetensors"):
         choose(["config.json"], form="safetensors")
+
+
+@pytest.mark.parametrize(
+    ("path", "quant"),
+    [
+        ("Qwen3-4B-Q4_K_M.gguf", "Q4_K_M"),
+        ("SmolLM2-135M-Instruct.Q4_1.gguf", "Q4_1"),
+        ("gemma-3-270m-q4_k_m.gguf", "Q4_K_M"),
+        ("Qwen3-4B-IQ4_XS.gguf", "IQ4_XS"),
+        ("Qwen3-4B-UD-Q4_K_XL.gguf", "UD-Q4_K_XL"),
+        ("model-BF16-00001-of-00002.gguf", "BF16"),
+        ("model-f16.gguf", "F16"),
+        ("gpt-oss-20b-mxfp4.gguf", "MXFP4"),
+        ("Q8_0/big-00001-of-00003.gguf", "Q8_0"),
+        ("Qwen3-30B-A3B-Q2_K.gguf", "Q2_K"),
+        ("Qwen3-4B.gguf", ""),
+        ("Q3E-128K.gguf", ""),
+    ],
+)
+def test_a_files_name_tells_its_quantisation(path: str, quant: str) -> None:
+    assert quant_of(path) == quant
+
+
+def test_other_quantisations_of_the_model_are_told_with_their_sizes() -> None:
+    listed = [Listed(name, 1000 + number) for number, name in enumerate((*QWEN, "Qwen3-8B-Q8_0.gguf"))]
+    listed += [Listed(f"Q8_0/Qwen3-4B-Q8_0-0000{number}-of-00002.gguf", 4000) for number in (1, 2)]
+    found = select(listed, quant="Q4_K_M", globs=(), form="gguf", where="hub")
+    assert [(each.quant, each.size) for each in found.variants] == [
+        ("BF16", 1001),
+        ("F16", 1002),
+        ("IQ4_XS", 1003),
+        ("Q4_0", 1005),
+        ("Q8_0", 8000),
+    ]
+
+
+def with_projector(pattern: str, form: str = "gguf") -> Selection:
+    names = ["x-Q4_0.gguf", "mmproj-x-f16.gguf", "deep/x.mmproj-f32.gguf", "x.safetensors"]
+    listed = [Listed(name, 1) for name in names]
+    return select(listed, quant=None, globs=(), form=form, where="hub", mmproj=pattern)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "projector"),
+    [
+        ("mmproj-x-f16.gguf", "mmproj-x-f16.gguf"),
+        ("*f16*", "mmproj-x-f16.gguf"),
+        ("x.mmproj-f32.gguf", "deep/x.mmproj-f32.gguf"),
+    ],
+)
+def test_a_projector_is_chosen_by_its_name(pattern: str, projector: str) -> None:
+    found = with_projector(pattern)
+    assert (found.entry, found.projector) == ("x-Q4_0.gguf", projector)
+    assert {file.path for file in found.files} == {"x-Q4_0.gguf", projector}
+
+
+def test_no_projector_or_several_are_listed() -> None:
+    with pytest.raises(HubError, match=r"several files fit .*x.mmproj-f32.gguf .*mmproj-x-f16.gguf"):
+        with_projector("*")
+    with pytest.raises(HubError, match=r"no mmproj file matches `y`; there is .*mmproj-x-f16.gguf"):
+        with_projector("y")
+    with pytest.raises(HubError, match="has its own"):
+        with_projector("*f16*", form="safetensors")
 
 
 def test_long_lists_are_cut() -> None:

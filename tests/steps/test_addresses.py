@@ -82,6 +82,47 @@ def test_what_the_host_does_not_have_is_refused_with_what_it_has(listen):
         on(listen, "10.1.2.3")
 
 
+INTERFACES = {
+    "lo": ("127.0.0.1", "::1"),
+    "eth0": ("10.1.2.3", "fe80::1", "2001:db8::1"),
+    "eth1": ("10.9.9.9", "10.9.9.10"),
+    "eth2": (),
+}
+
+
+@pytest.mark.parametrize(
+    ("interface", "reached", "address"),
+    [("eth0", "one", "10.1.2.3"), ("eth1", "10.9.9.10", "10.9.9.10"), ("eth0", "2001:db8::1", "2001:db8::1")],
+)
+def test_an_interface_stands_for_its_address(interface, reached, address):
+    host = Host(name="one", ssh=Ssh(address=reached))
+    found = on(interface, "10.1.2.3", "10.9.9.9", "10.9.9.10", host=host, interfaces=INTERFACES)
+    assert found == address
+
+
+@pytest.mark.parametrize(
+    ("interface", "words"),
+    [
+        (
+            "eth7",
+            r"eth7 is no interface of the host \(lo 127\.0\.0\.1 ::1, eth0 10\.1\.2\.3 .*, eth1 .*, eth2\)",
+        ),
+        ("eth1", r"eth1 stands for several of the host's addresses \(10\.9\.9\.9, 10\.9\.9\.10\)"),
+        ("eth2", r"interface eth2 has no address of its own"),
+    ],
+)
+def test_an_interface_that_stands_for_no_address_or_several_is_told(interface, words):
+    with pytest.raises(HostError, match=words) as caught:
+        on(interface, "10.1.2.3", interfaces=INTERFACES)
+    assert caught.value.where == "one smol"
+    assert caught.value.do
+
+
+def test_an_interface_is_no_use_where_the_host_tells_none():
+    with pytest.raises(HostError, match=r"eth0 is no interface of the host \(none known\)"):
+        on("eth0", "10.1.2.3")
+
+
 def test_an_address_is_believed_where_the_host_tells_none():
     assert on("10.20.0.1") == "10.20.0.1"
 

@@ -1,0 +1,82 @@
+"""Models that lie on the controller: the same headers, read from files.
+
+In: the path of a GGUF file or of a folder. Out: its files and what they say. Nothing is written or hashed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import HubError
+from . import gguf, safetensors
+from .files import SMALL, read_header
+from .headers import Told, told_by
+from .selection import Format, Listed, Selection, safe_name, same_model, select
+
+_MAX_FILES = 10_000
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """`folder`: below which the chosen files lie. `told`: what they say."""
+
+    folder: Path
+    chosen: Selection
+    told: Told
+
+
+def read_local(path: Path, form: Format, *, quant: str | None = None) -> LocalModel:
+    """The model at `path`: a GGUF with its shards, or what is chosen of a folder. Raises HubError."""
+    where = str(path)
+    try:
+        if path.is_dir():
+            folder = path
+            chosen = select(_listed(path), quant=quant, globs=(), form=form, where=where)
+        else:
+            folder = path.parent
+            path.stat()
+            names = [file.name for file in _files(folder, "*") if same_model(file.name, path.name)]
+            listed = [Listed(name, (folder / name).stat().st_size) for name in names]
+            chosen = select(listed, quant=None, globs=(), form="gguf", where=where)
+        sizes = {file.path: file.size for file in chosen.files}
+        return LocalModel(folder, chosen, told_by(sizes, chosen.entry, _Reader(folder), where))
+    except OSError as error:
+        raise HubError(
+            f"can't be read ({error.strerror or error})", where=where, do="check the path and its rights"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Headers of files below a folder."""
+
+    folder: Path
+
+    def gguf(self, name: str) -> gguf.Parsed:
+        with (self.folder / name).open("rb") as file:
+            return read_header(file, str(self.folder / name), gguf.parse_header)
+
+    def safetensors(self, name: str) -> safetensors.Header:
+        with (self.folder / name).open("rb") as file:
+            return read_header(file, str(self.folder / name), safetensors.parse_header)
+
+    def text(self, name: str) -> bytes:
+        path = self.folder / name
+        if path.stat().st_size > SMALL:
+            raise HubError("larger than such a file should be", where=str(path), do="check the folder")
+        return path.read_bytes()
+
+
+def _listed(folder: Path) -> list[Listed]:
+    return [
+        Listed(name, file.stat().st_size)
+        for file in _files(folder, "**/*")
+        if file.is_file() and safe_name(name := file.relative_to(folder).as_posix())
+    ]
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    return itertools.islice(folder.glob(pattern), _MAX_FILES)

@@ -1,0 +1,67 @@
+"""What llama.cpp keeps of the tokens it has read: KV cache, recurrent state, checkpoints. Pure; bytes.
+
+Slots don't share a cache: the playbook says `--parallel` and the sum of all contexts, and the engine then
+makes one stream a slot. The figures agree with what the engine's log calls KV and RS buffer.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ..types.shape import AttentionLayers, ModelShape
+from .serving import Serving, slot_tokens
+
+_ELEMENT = {
+    "f32": Fraction(4),
+    "f16": Fraction(2),
+    "bf16": Fraction(2),
+    "q8_0": Fraction(34, 32),
+    "q5_1": Fraction(24, 32),
+    "q5_0": Fraction(22, 32),
+    "q4_1": Fraction(20, 32),
+    "q4_0": Fraction(18, 32),
+    "iq4_nl": Fraction(18, 32),
+}
+"""Bytes of one element by the cache's type."""
+
+_F32 = 4
+
+
+def kv_bytes(shape: ModelShape, serving: Serving) -> int:
+    """The KV caches of all slots. A type that is not known counts as f32, the largest there is."""
+    cells = sum(_cell(each, serving) * cells_of(each, serving) for each in shape.attention)
+    return int(cells) * serving.parallel
+
+
+def state_bytes(shape: ModelShape, serving: Serving) -> int:
+    """The recurrent states of all slots, f32 whatever the cache's type."""
+    return sum(each.layers * (each.conv + each.state) for each in shape.recurrent) * _F32 * serving.parallel
+
+
+def checkpoint_bytes(shape: ModelShape, serving: Serving) -> int:
+    """The copies that slots keep of what can't be taken back token by token: states, and the tokens within
+    each window. Nothing for models that attend to everything.
+
+    One copy a slot more than the engine's limit: it lets go of old ones as it makes new ones, and the
+    allocator doesn't give everything back in between.
+    """
+    windows = sum(
+        _cell(each, serving) * min(each.window, cells_of(each, serving))
+        for each in shape.attention
+        if each.window
+    )
+    copies = serving.checkpoints + 1 if serving.checkpoints > 0 else 0
+    return copies * (int(windows) * serving.parallel + state_bytes(shape, serving))
+
+
+def cells_of(layers: AttentionLayers, serving: Serving) -> int:
+    """Cells of one slot in such layers: with a window no more than that, and the batch being read."""
+    if layers.window is None:
+        return serving.cells
+    return min(serving.cells, slot_tokens(layers.window + serving.batch))
+
+
+def _cell(layers: AttentionLayers, serving: Serving) -> Fraction:
+    """Bytes of one token in all such layers."""
+    elements = layers.layers * layers.kv_heads * (layers.key_length + layers.value_length)
+    return elements * _ELEMENT.get(serving.kv_type, _ELEMENT["f32"])

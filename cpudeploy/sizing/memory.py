@@ -1,0 +1,125 @@
+"""Whether a host has the memory its models ask for, in all and on each NUMA node. Pure; bytes throughout.
+
+In: facts, the limits that are wanted, what others hold. Out: the NUMA nodes each instance's memory is bound
+to, or NoRoom. A model is bound to the node its cores lie in where that node has room for its whole limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import DoesNotFit
+from ..types.base import Unknown
+from ..types.facts import Container, Facts
+from .cpulist import format_cpulist, parse_cpulist
+from .gguf import MIB
+
+HOST_RESERVE = 384 * MIB
+"""Left to the system and the engine where the manifest does not say."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What one instance's memory needs to know of its place: its limit, the nodes its cores lie in, and the
+    nodes it is bound to already (None: not decided; empty: decided, to none)."""
+
+    limit: int
+    nodes: tuple[int, ...]
+    bound: str | None = None
+
+
+@dataclass(frozen=True)
+class Binding:
+    """`mems`: NUMA nodes as a kernel list, empty for none."""
+
+    mems: str
+    reason: str
+    warnings: tuple[str, ...] = ()
+
+
+def room(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> int:
+    """Bytes that all models of a host together may have. Raises DoesNotFit where nobody knows."""
+    total = facts.memory.total
+    if not isinstance(total, int):
+        raise DoesNotFit(
+            f"the host's memory is unknown: {total.unknown}",
+            where=facts.host,
+            do="make /proc/meminfo readable there",
+        )
+    left = HOST_RESERVE if reserve is None else reserve
+    return total - left - sum(container.memory for container in others.values())
+
+
+def bind(
+    facts: Facts, seats: Mapping[str, Seat], reserve: int | None, others: Mapping[str, Container]
+) -> dict[str, Binding]:
+    """The binding of every instance, decided ones first. On a host with one node of memory there is none."""
+    free = _node_rooms(facts, reserve, others)
+    if len(free) < 2:
+        nodes = facts.memory.nodes
+        one = "the host has one NUMA node"
+        why = f"the host's NUMA nodes are unknown ({nodes.unknown})" if isinstance(nodes, Unknown) else one
+        return {name: Binding(mems="", reason=why) for name in seats}
+    bound: dict[str, Binding] = {}
+    for name, seat in seats.items():
+        if seat.bound is not None:
+            _take(free, seat.bound, seat.limit)
+            kept = f"NUMA node {seat.bound}" if seat.bound else "not bound to a NUMA node"
+            bound[name] = Binding(mems=seat.bound, reason=f"{kept}: kept from what runs")
+    for name, seat in seats.items():
+        if name not in bound:
+            bound[name] = _bind(free, seat)
+            _take(free, bound[name].mems, seat.limit)
+    return bound
+
+
+def _bind(free: Mapping[int, int], seat: Seat) -> Binding:
+    if len(seat.nodes) > 1:
+        nodes = format_cpulist(seat.nodes)
+        return Binding(
+            mems="",
+            reason=f"not bound: its cores lie in NUMA nodes {nodes}",
+            warnings=(
+                f"its cores lie in NUMA nodes {nodes}, and half of what it reads may come from the other "
+                f"one's memory: `cpus: numa:{seat.nodes[0]}` keeps it in one",
+            )
+            if len(seat.nodes) == 2
+            else (
+                f"its cores lie in NUMA nodes {nodes}, and most of what it reads comes from other nodes' "
+                f"memory: `cpus: numa:{seat.nodes[0]}` keeps it in one",
+            ),
+        )
+    node = seat.nodes[0]
+    left = free.get(node, 0)
+    if seat.limit > left:
+        why = f"NUMA node {node} has {gib(max(left, 0))} for the {gib(seat.limit)} it may use"
+        return Binding(mems="", reason=f"not bound: {why}", warnings=(f"{why}: its memory spans NUMA nodes",))
+    return Binding(mems=str(node), reason=f"NUMA node {node}, where its cores are")
+
+
+def _node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> dict[int, int]:
+    """Node → bytes for models there: without its part of the reserve and what is bound to it alone."""
+    nodes = () if isinstance(facts.memory.nodes, Unknown) else facts.memory.nodes
+    total = sum(node.memory for node in nodes)
+    left = HOST_RESERVE if reserve is None else reserve
+    rooms = {node.id: node.memory - left * node.memory // total for node in nodes if node.memory}
+    for container in others.values():
+        _take(rooms, container.cpuset_mems, container.memory)
+    return rooms
+
+
+def _take(rooms: dict[int, int], mems: str, size: int) -> None:
+    bound = parse_cpulist(mems)
+    if len(bound) == 1 and bound <= rooms.keys():
+        rooms[min(bound)] -= size
+
+
+def shown(parts: Sequence[tuple[str, int]]) -> str:
+    """`a 1.20 GiB, b 512.00 MiB`."""
+    return ", ".join(f"{name} {gib(size)}" for name, size in parts)
+
+
+def gib(size: int) -> str:
+    """Bytes as GiB with enough digits that two limits can be told apart."""
+    return f"{size / (1 << 30):.2f} GiB" if size < 10 << 30 else f"{size / (1 << 30):.1f} GiB"

@@ -1,0 +1,133 @@
+"""The vLLM-CPU playbook rendered: what its server is told on one host and another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cpudeploy.errors import HostError
+from cpudeploy.manifest import load_playbook
+from cpudeploy.steps.context import HostContext
+from cpudeploy.steps.cpu_flags import refuse_missing_flags
+from cpudeploy.steps.wanted import wanted_instance
+from cpudeploy.types.allocation import Allocation, MemoryNeed
+from cpudeploy.types.base import SecretRef
+from cpudeploy.types.deployment import Backend
+from cpudeploy.types.facts import Facts
+from cpudeploy.types.release import Instance
+from tests.factories import DIGEST, GIB, cores, deployment, facts, placement, resolved
+
+PLAYBOOK = load_playbook("vllm-cpu")
+BACKEND = Backend(name="vllm", playbook="vllm-cpu", image="vllm/vllm-openai-cpu:v0.21.0")
+
+
+def allocation(**changes: Any) -> Allocation:
+    need = MemoryNeed(weights=2 * GIB, repack=0, kv=3 * GIB, state=0, compute=0, engine=2 * GIB, cache=0)
+    values: dict[str, Any] = {
+        "model": "smol",
+        "host": "one",
+        "instance": 0,
+        "cpuset": "0-7",
+        "threads": 4,
+        "threads_batch": 8,
+        "context": 8192,
+        "parallel": 4,
+        "context_total": 32768,
+        "memory": 8 * GIB,
+        "need": need,
+    }
+    return Allocation(**{**values, **changes})
+
+
+def rendered(found: Facts, given: Allocation, **wish: Any) -> Instance:
+    wanted = placement(backend="vllm", served_name="Smol 1", **wish)
+    scope = deployment(wanted)
+    told = resolved(wanted)
+    weights = msgspec.structs.replace(told.weights["smol@one"], entry="")
+    context = HostContext(deployment=scope, host=scope.hosts["one"], facts=found, resolved=told)
+    image = msgspec.structs.replace(
+        told.images["llama"], reference="docker.io/vllm/vllm-openai-cpu:v0.21.0", digest=DIGEST
+    )
+    return wanted_instance(context, wanted, given, BACKEND, PLAYBOOK, image, weights)
+
+
+def processor(*flags: str, arch: str = "amd64", **changes: Any) -> Facts:
+    found = facts(**changes)
+    return msgspec.structs.replace(
+        found,
+        cpu=msgspec.structs.replace(found.cpu, flags=flags),
+        os=msgspec.structs.replace(found.os, arch=arch),
+    )
+
+
+def test_one_node_one_rank_bound_to_a_cpu_of_each_core():
+    spec = rendered(processor("avx2", cores=cores(4, smt=2)), allocation()).container
+    assert spec.command == (
+        *("/models", "--served-model-name", "Smol 1", "--host", "0.0.0.0", "--port", "8000"),
+        *("--max-model-len", "8192", "--max-num-seqs", "4", "--dtype", "bfloat16"),
+        *("--tensor-parallel-size", "1"),
+    )
+    assert spec.env["VLLM_CPU_KVCACHE_SPACE"] == "3"
+    assert spec.env["VLLM_CPU_OMP_THREADS_BIND"] == "0-3"
+    assert spec.env["OMP_NUM_THREADS"] == "4"
+    assert spec.env["HF_HUB_OFFLINE"] == "1"
+    assert spec.shm == 4 * GIB
+    assert spec.cap_add == ("SYS_NICE",)
+    assert "seccomp=unconfined" in spec.security_opt
+    weights, cache = spec.mounts
+    assert weights.read_only and weights.target == "/models"
+    assert (cache.source, cache.read_only) == ("rag_smol_cache", False)
+
+
+def test_two_nodes_are_two_ranks_each_within_its_own():
+    found = processor("avx512f", "avx512_bf16", cores=cores(8, smt=2, nodes=2))
+    spec = rendered(found, allocation(cpuset="0-15", threads=7)).container
+    assert spec.env["VLLM_CPU_OMP_THREADS_BIND"] == "0-2|4-6"
+    assert spec.env["OMP_NUM_THREADS"] == "3"
+    assert spec.command[-2:] == ("--tensor-parallel-size", "2")
+
+
+@pytest.mark.parametrize(
+    ("arch", "flags", "dtype"),
+    [
+        ("amd64", ("avx2",), "bfloat16"),
+        ("arm64", ("asimd",), "float32"),
+        ("arm64", ("asimd", "bf16"), "bfloat16"),
+    ],
+)
+def test_the_type_is_one_the_processor_can(arch: str, flags: tuple[str, ...], dtype: str):
+    command = rendered(processor(*flags, arch=arch), allocation()).container.command
+    assert command[command.index("--dtype") + 1] == dtype
+
+
+def test_the_key_is_a_file_and_never_an_argument_or_a_variable():
+    key = SecretRef(kind="from_env", name="KEY")
+    instance = rendered(processor("avx2"), allocation(), api_key=key)
+    assert [secret.target for secret in instance.container.secrets] == ["/run/secrets/api_key"]
+    assert not any("api-key" in word for word in instance.container.command)
+    assert "VLLM_API_KEY" not in instance.container.env
+    assert instance.gate.checks[-1].status == 401
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "refused"),
+    [
+        ("v0.21.0", ("avx2",), ""),
+        ("v0.16.0", ("avx2",), "avx512f"),
+        ("v0.16.0", ("avx2", "avx512f"), ""),
+        ("v0.21.0", ("avx",), "avx2"),
+    ],
+)
+def test_older_images_need_more_of_the_processor(version: str, flags: tuple[str, ...], refused: str):
+    scope = deployment()
+    context = HostContext(
+        deployment=scope, host=scope.hosts["one"], facts=processor(*flags), resolved=resolved()
+    )
+    backend = msgspec.structs.replace(BACKEND, image=f"vllm/vllm-openai-cpu:{version}")
+    if not refused:
+        assert refuse_missing_flags(context, backend, PLAYBOOK) == ()
+        return
+    with pytest.raises(HostError, match=refused):
+        refuse_missing_flags(context, backend, PLAYBOOK)
