@@ -84,7 +84,16 @@ def make_plan(
     warnings = (*plan.warnings, *not_yet_warnings(deployment))
     if recorded and any(placement.api_key is not None for placement in deployment.placements):
         warnings = (*warnings, "no secret was read: whether an API key changed is not known")
-    return msgspec.structs.replace(plan, warnings=warnings, recorded=recorded)
+    hosts = {name: _postponed(deployment, host) for name, host in plan.hosts.items()}
+    return msgspec.structs.replace(plan, hosts=hosts, warnings=warnings, recorded=recorded)
+
+
+def _postponed(deployment: Deployment, plan: HostPlan) -> HostPlan:
+    """A host for which nothing could be planned even with the facts it lacks: that is the reason to give."""
+    why = deployment_not_yet(deployment) or host_not_yet(plan.host)
+    if not plan.unknown or not why or plan.host.retired:
+        return plan
+    return msgspec.structs.replace(plan, unknown="", postponed=why)
 
 
 def destroy_plan(

@@ -12,6 +12,7 @@ from cpudeploy.errors import UsageError
 from cpudeploy.execute.runner import execute
 from cpudeploy.manifest import load_playbook
 from cpudeploy.plan import make_plan, plannable
+from cpudeploy.plan.status import status_rows
 from cpudeploy.report.outcome_text import end_code, outcome_data, render_outcome
 from cpudeploy.report.plan_text import render_plan
 from cpudeploy.types.base import SecretRef
@@ -119,6 +120,19 @@ def test_a_host_is_left_alone_with_the_reason(host: dict[str, Any], says: str):
     assert (plan.changes, plan.unknown) == ((), "")
 
 
+def test_a_host_nobody_could_log_in_to_for_that_is_not_unknown():
+    wanted = with_host(of(placement()), sudo=Sudo(password=AGE))
+    plan = make_plan(wanted, BOOKS, {}, resolved(), origin="here", unknown={"one": "no such secret"})
+    assert plan.hosts["one"].unknown == ""
+    assert "from_age" in plan.hosts["one"].postponed
+
+
+def test_status_says_of_a_missing_model_whether_apply_would_bring_it():
+    wanted = of(placement("new", task="embed"), placement("smol", port=8101))
+    rows = status_rows(wanted, {"one": facts()}, playbooks=BOOKS)
+    assert [row.detail.partition(":")[0] for row in rows] == ["not yet", "cpudeploy apply"]
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
@@ -171,3 +185,17 @@ def test_a_plan_of_records_is_never_carried_out():
     plan = make_plan(of(placement()), BOOKS, {"one": facts()}, known, origin="here", recorded="records")
     with pytest.raises(UsageError, match="recorded facts of records"):
         execute(plan, lambda _: SimulatedHost(facts()), lambda _: None)
+
+
+def test_each_host_is_planned_for_its_own_models_only():
+    placements = (
+        placement("a"),
+        placement("b", host="two"),
+        placement("new", host="two", task="embed", port=8101),
+    )
+    wanted = of(*placements, hosts=("one", "two"))
+    known = resolved(*plannable(wanted, BOOKS).placements)
+    told = {name: facts(name) for name in ("one", "two")}
+    plan = make_plan(wanted, BOOKS, told, known, origin="here")
+    assert {name: subjects(host) for name, host in plan.hosts.items()} == {"one": {"a"}, "two": {"b"}}
+    assert {name: set(host.not_yet) for name, host in plan.hosts.items()} == {"one": set(), "two": {"new"}}
