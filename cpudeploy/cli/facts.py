@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="Record them in DIR, with what registries and Hubs say, for `plan --facts DIR`.",
 )
+@click.option(
+    "--measure", is_flag=True, help="Measure how fast each host reads memory (seconds of full load)."
+)
 @format_option("text", "json")
 def command(
     inventory: Path,
@@ -43,6 +46,7 @@ def command(
     ask_sudo_pass: bool,
     verbose: bool,
     folder: Path | None,
+    measure: bool,
     output: str,
 ) -> int:
     """Read every host's facts and show them, or record them for planning elsewhere."""
@@ -53,6 +57,10 @@ def command(
     from .troubles import tell
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        if measure:
+            from .measuring import measure as measure_all
+
+            measure_all(found)
         console = stdout()
         if folder is not None:
             code = _record(found, folder)

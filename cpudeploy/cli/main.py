@@ -8,7 +8,20 @@ import click
 
 from .. import __version__
 
-COMMANDS = ("validate", "facts", "plan", "apply", "status", "logs", "chat", "destroy", "schema")
+COMMANDS = (
+    "validate",
+    "trust",
+    "facts",
+    "explain",
+    "recommend",
+    "plan",
+    "apply",
+    "status",
+    "logs",
+    "chat",
+    "destroy",
+    "schema",
+)
 
 
 class LazyGroup(click.Group):

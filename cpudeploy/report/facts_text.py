@@ -11,7 +11,7 @@ from typing import Any
 
 from ..types.base import Unknown, to_data
 from ..types.facts import Container, Cpu, Facts, Memory, Weights
-from .numbers import count, data_size, duration, memory_size
+from .numbers import count, data_size, duration, memory_size, rate
 from .text import Cell, Ink, flow
 
 _TELLING_FLAGS = {
@@ -94,7 +94,8 @@ def _flags(cpu: Cpu, verbose: bool) -> str:
 def _cores(cpu: Cpu) -> str:
     """How many cores count, and what takes the others away."""
     parts = [_counted(cpu)]
-    nodes = len({core.node for core in cpu.cores}) if not isinstance(cpu.cores, Unknown) else 1
+    cores = () if isinstance(cpu.cores, Unknown) else cpu.cores
+    nodes = len({core.node for core in cores if core.node >= 0})
     if not isinstance(cpu.sockets, Unknown) and cpu.sockets > 1:
         parts.append(count(cpu.sockets, "socket"))
     if nodes > 1:
@@ -136,6 +137,8 @@ def _memory(memory: Memory) -> str:
         parts.append(f"limit {_told(memory.limit)}")
     elif memory.limit is not None:
         parts.append(f"a control group allows {memory_size(memory.limit)} of {_bytes(memory.machine)}")
+    if memory.bandwidth is not None:
+        parts.append(f"reads {rate(memory.bandwidth)}")
     parts.append("no swap" if memory.swap == 0 else f"swap {_bytes(memory.swap)}")
     if isinstance(memory.nodes, Unknown):
         parts.append(f"NUMA {_told(memory.nodes)}")

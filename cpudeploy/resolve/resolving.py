@@ -36,12 +36,13 @@ def resolve(
     secrets: Secrets,
     *,
     cache: Path | None,
+    images: bool = True,
 ) -> Resolved:
     """What registries and Hubs say about every placed backend and model.
 
     Hosts without facts take part in nothing that needs them. `cache` is a folder for what never
-    changes, None: remember nothing. Raises RegistryError, HubError, HostError or SecretError; several
-    failures are told in one.
+    changes, None: remember nothing. Without `images` no registry is asked, nor any secret's state.
+    Raises RegistryError, HubError, HostError or SecretError; several failures are told in one.
     """
     access = Access(deployment.registries, secrets)
     asking = Asking(
@@ -57,8 +58,8 @@ def resolve(
     }
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        states = pool.submit(secret_states, deployment, facts, secrets)
-        images = {
+        states = pool.submit(secret_states, deployment, facts if images else {}, secrets)
+        pulled = {
             name: pool.submit(
                 resolve_image,
                 backend.image,
@@ -67,6 +68,7 @@ def resolve(
                 known=known_image(deployment, backend, facts),
             )
             for name, backend in used.items()
+            if images
         }
         # One question a source, however many hosts it is for.
         weights = {
@@ -75,9 +77,9 @@ def resolve(
             )
             for source, form in dict.fromkeys(wanted.values())
         }
-    _raise_all([*images.values(), *weights.values(), states])
+    _raise_all([*pulled.values(), *weights.values(), states])
     return Resolved(
-        images={name: future.result() for name, future in images.items()},
+        images={name: future.result() for name, future in pulled.items()},
         weights={key: weights[each].result() for key, each in wanted.items()},
         secrets=states.result(),
     )

@@ -1,0 +1,165 @@
+"""`cpudeploy recommend` as a user meets it: this machine as the host, a Hub on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.resolve.gguf_files import write_gguf
+from tests.resolve.hubs import Repo, RunningHub, run_hub
+
+from .test_commands import cpudeploy
+from .test_hosts import HERE, gone
+
+QUANTS = ("Q4_K_M", "Q8_0")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
+    data = write_gguf(tmp_path_factory.mktemp("gguf") / "m.gguf").read_bytes()
+    files = {f"m-{quant}.gguf": data + b"\0" * number for number, quant in enumerate(QUANTS)}
+    with run_hub({"org/m-GGUF": Repo(files=files), "org/new-GGUF": Repo(files=files)}) as running:
+        yield running
+
+
+@pytest.fixture
+def site(tmp_path: Path, hub: RunningHub) -> Path:
+    return write(tmp_path, hub, {"here": HERE})
+
+
+def write(folder: Path, hub: RunningHub, hosts: dict[str, Any], **model: Any) -> Path:
+    wish = {
+        "source": {"huggingface": "org/m-GGUF", "quant": "Q4_K_M"},
+        "backend": "llama",
+        "on": list(hosts),
+        "port": 8100,
+        "context": 2048,
+        **model,
+    }
+    manifest = {
+        "version": 1,
+        "name": "rag",
+        "hosts": hosts,
+        "mirrors": {"huggingface": hub.url},
+        "backends": {"llama": {"playbook": "llama-cpp", "image": "registry.invalid/llama:server-b9000"}},
+        "models": {"m": wish},
+    }
+    (folder / "inventory.yaml").write_text(yaml.safe_dump(manifest))
+    return folder
+
+
+def run(site: Path, *arguments: str) -> Any:
+    return cpudeploy("recommend", *arguments, cwd=site, XDG_CACHE_HOME=str(site / "cache"), COLUMNS="80")
+
+
+def told(site: Path, *arguments: str) -> list[dict[str, Any]]:
+    done = run(site, *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["deployment"]) == ("cpudeploy.recommend/1", "rag")
+    found: list[dict[str, Any]] = document["recommendations"]
+    return found
+
+
+def test_every_quantisation_has_a_row_and_no_registry_is_asked(site: Path):
+    done = run(site)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(quant in done.stdout for quant in QUANTS)
+    assert "advised" in done.stdout and "--measure" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_same_as_data(site: Path):
+    (only,) = told(site)
+    assert (only["model"], only["host"], only["context"], only["parallel"]) == ("m", "here", 2048, 1)
+    assert [choice["quant"] for choice in only["choices"]] == list(QUANTS)
+    assert only["advice"]["quant"] == "Q4_K_M"
+    assert "bandwidth" not in only or only["bandwidth"] is None
+
+
+def test_what_is_asked_for_takes_the_place_of_what_the_manifest_says(site: Path):
+    (only,) = told(site, "m", "--context", "1024", "--parallel", "3", "--quant", "Q8_0")
+    assert (only["context"], only["parallel"]) == (1024, 3)
+    assert [choice["quant"] for choice in only["choices"] if choice.get("chosen")] == ["Q8_0"]
+
+
+def test_a_measured_host_tells_its_bandwidth_and_facts_keep_it(site: Path):
+    (only,) = told(site, "--measure")
+    assert only["bandwidth"] > 10**8
+    done = cpudeploy("facts", "--measure", "--format", "json", cwd=site)
+    assert json.loads(done.stdout)["here"]["memory"]["bandwidth"] > 10**8
+
+
+def test_a_repository_that_is_not_in_the_manifest_is_tried_beside_what_is(site: Path):
+    (only,) = told(site, "org/new-GGUF", "--context", "1024")
+    assert only["model"] == "org/new-GGUF"
+    lines = only["advice"]["lines"]
+    assert "source: {huggingface: org/new-GGUF, quant: Q4_K_M}" in lines
+    assert "port: 8101" in lines
+
+
+def test_what_is_advised_to_be_written_is_yaml_the_manifest_takes(site: Path):
+    (only,) = told(site, "org/new-GGUF", "--context", "1024")
+    lines = "".join(f"\n    {line}" for line in only["advice"]["lines"])
+    inventory = site / "inventory.yaml"
+    inventory.write_text(
+        inventory.read_text().replace("models:", f"models:\n  {only['advice']['name']}:{lines}")
+    )
+    done = cpudeploy("validate", cwd=site)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_recorded_facts_serve_as_well_and_nobody_is_asked(site: Path, hub: RunningHub):
+    recorded = site / "recorded"
+    recorded.mkdir()
+    facts = json.loads(cpudeploy("facts", "--format", "json", cwd=site).stdout)["here"]
+    facts["memory"]["bandwidth"] = 40 * 10**9
+    (recorded / "here.json").write_text(json.dumps(facts))
+    asked = len(hub.server.requests)
+    done = run(site, "--facts", str(recorded), "--format", "json")
+    (only,) = json.loads(done.stdout)["recommendations"]
+    assert "nothing is recorded" in only["problem"]
+    assert (done.returncode, len(hub.server.requests)) == (1, asked)
+
+
+def test_a_host_without_facts_is_told_beside_the_others(tmp_path: Path, hub: RunningHub):
+    site = write(tmp_path, hub, {"here": HERE, "away": gone()})
+    done = run(site, "--format", "json")
+    rows = {row["host"]: row for row in json.loads(done.stdout)["recommendations"]}
+    assert done.returncode == 4
+    assert "refused" in rows["away"]["problem"]
+    assert rows["here"]["choices"]
+
+
+def test_what_cannot_be_served_yet_is_said(tmp_path: Path, hub: RunningHub):
+    site = write(tmp_path, hub, {"here": HERE}, source={"modelscope": "org/m-GGUF"})
+    done = run(site)
+    assert done.returncode == 1
+    assert "ModelScope" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["other"], "choose from: m"),
+        (["--facts", ".", "--measure"], "--measure exclude each other"),
+        (["--parallel", "0"], "--parallel"),
+    ],
+)
+def test_usage_errors_say_what_would_be_right(site: Path, arguments: list[str], says: str):
+    done = run(site, *arguments)
+    assert done.returncode == 64
+    assert says in done.stderr
+
+
+def test_one_file_has_no_quantisation_to_choose(tmp_path: Path, hub: RunningHub):
+    source = {"url": f"{hub.url}/m.gguf", "sha256": "a" * 64}
+    site = write(tmp_path, hub, {"here": HERE}, source=source)
+    done = run(site, "m", "--quant", "Q8_0")
+    assert done.returncode == 64
+    assert "leave it out" in done.stderr
