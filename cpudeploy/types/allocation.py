@@ -13,6 +13,7 @@ class MemoryNeed(Struct, frozen=True, kw_only=True):
     """Weights the engine keeps a second time, rearranged for the CPU."""
     kv: int
     state: int
+    """Recurrent states of all slots, and the copies kept of them and of windows (`--ctx-checkpoints`)."""
     compute: int
     engine: int
     cache: int
