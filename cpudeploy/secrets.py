@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import os
+import shlex
+import signal
+import subprocess
+import threading
 from pathlib import Path
 
 from .errors import SecretError
 from .types.base import SecretRef
+
+_COMMAND_S = 60
+"""Seconds for a command to print a secret: time to unlock a password store, no more."""
 
 
 def mark(value: str, salt: bytes | None = None) -> str:
@@ -54,12 +62,14 @@ class Secrets:
     def __init__(self, base: Path) -> None:
         self._base = base
         self._known: dict[SecretRef, Secret] = {}
+        self._asking = threading.Lock()
 
     def get(self, ref: SecretRef) -> Secret:
         """The secret behind `ref`. Raises SecretError naming the reference, never a value."""
-        if ref not in self._known:
-            self._known[ref] = Secret(self._read(ref))
-        return self._known[ref]
+        with self._asking:  # several hosts want the same one at once; a command is run once
+            if ref not in self._known:
+                self._known[ref] = Secret(self._read(ref))
+            return self._known[ref]
 
     def api_key(self, ref: SecretRef) -> Secret:
         """A secret that clients will send in a header and engines read from a file, one a line.
@@ -116,6 +126,8 @@ class Secrets:
                 raise SecretError(
                     f"cannot read secret file {path}: {reason}", do="create it, mode 0600"
                 ) from None
+        elif ref.kind == "from_command":
+            value = self._ask_command(ref.name)
         else:
             raise SecretError(
                 f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file"
@@ -123,3 +135,49 @@ class Secrets:
         if not value or "\n" in value or "\0" in value:
             raise SecretError(f"the secret {ref} must be one non-empty line")
         return value
+
+    def _ask_command(self, line: str) -> str:
+        """What a command prints, run in the manifest's folder by no shell.
+
+        What it says when it fails is not shown: that may hold anything.
+        """
+        try:
+            words = shlex.split(line)
+            process = subprocess.Popen(
+                words,
+                cwd=self._base,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except (OSError, IndexError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is no command line"
+            raise SecretError(
+                f"the command {''.join(line.split(maxsplit=1)[:1])} can't be run: {reason}",
+                do="correct `from_command`",
+            ) from None
+        name = words[0]
+        try:
+            output, _ = process.communicate(timeout=_COMMAND_S)
+        except subprocess.TimeoutExpired:
+            raise SecretError(
+                f"the command {name} gave no secret within {_COMMAND_S} s",
+                do="see that it asks nothing: it has no terminal",
+            ) from None
+        finally:
+            # Also what it started: that may hold the other end of its output.
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        if process.returncode != 0:
+            raise SecretError(
+                f"the command {name} ended with exit code {process.returncode}",
+                do="run it by hand in the manifest's folder to see why",
+            )
+        try:
+            return output.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise SecretError(f"what the command {name} prints is not UTF-8 text") from None

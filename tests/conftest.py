@@ -12,8 +12,9 @@ from tests.lab.lab import TEST, Lab
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """Registries, a Hub, and two bare hosts (`deb12`, `deb13`). CPUDEPLOY_KEEP_LAB leaves it up for the next run."""
-    lab = Lab(*TEST)
+    """Registries, a Hub, and two bare hosts (`deb12`, `deb13`). CPUDEPLOY_KEEP_LAB leaves it up for the next run;
+    CPUDEPLOY_TEST_LAB ("name subnet") is another than the usual one, for runs side by side."""
+    lab = Lab(*os.environ.get("CPUDEPLOY_TEST_LAB", " ".join(TEST)).split())
     keep = bool(os.environ.get("CPUDEPLOY_KEEP_LAB"))
     if not keep:
         lab.down()

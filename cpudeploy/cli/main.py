@@ -8,7 +8,19 @@ import click
 
 from .. import __version__
 
-COMMANDS = ("validate", "facts", "plan", "apply", "status", "recommend", "logs", "chat", "destroy", "schema")
+COMMANDS = (
+    "validate",
+    "trust",
+    "facts",
+    "plan",
+    "apply",
+    "status",
+    "recommend",
+    "logs",
+    "chat",
+    "destroy",
+    "schema",
+)
 
 
 class LazyGroup(click.Group):

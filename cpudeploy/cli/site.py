@@ -21,11 +21,11 @@ from ..manifest import Manifest, load
 from ..plan.questions import questions
 from ..probe import probe
 from ..secrets import Secret, Secrets
-from ..transport import Connection, connect
+from ..transport import Connection, Starts, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
-from .troubles import code_of
+from .troubles import code_of, note
 
 _AT_ONCE = 32
 """Hosts connected to at the same time."""
@@ -102,19 +102,27 @@ def site(
 
 def _reach(found: Site) -> None:
     started = time.monotonic()
-    hosts = found.deployment.hosts
+    hosts, starts = found.deployment.hosts, Starts()
     with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(hosts)))) as pool:
-        for name, result in zip(hosts, pool.map(lambda host: _one(found, host), hosts.values()), strict=True):
+        for name, result in zip(
+            hosts, pool.map(lambda host: _one(found, host, starts), hosts.values()), strict=True
+        ):
             if isinstance(result, CpudeployError):
                 found.troubles[name] = result
             else:
                 found.facts[name] = result
     found.facts_s = time.monotonic() - started
+    notes: dict[str, list[str]] = {}
+    for name, connection in found.connections.items():
+        for text in connection.notes:
+            notes.setdefault(text, []).append(name)
+    for text, names in notes.items():
+        note(names[0] if len(names) == 1 else f"{len(names)} hosts", text)
 
 
-def _one(found: Site, host: Host) -> Facts | CpudeployError:
+def _one(found: Site, host: Host, starts: Starts) -> Facts | CpudeployError:
     try:
-        connection = connect(host, found.secrets)
+        connection = connect(host, found.secrets, starts)
         found.connections[host.name] = connection
         return probe(connection, questions(found.deployment, host))
     except CpudeployError as error:

@@ -1,172 +1,53 @@
-"""One weights file onto a host, by the host's own curl. Sources and retries are decided here; the
-download, its hashing and its resume are `scripts/fetch.sh`. The token goes only where it belongs.
+"""One weights file onto a host, by the host's own curl or streamed from here. Ways, sources and retries are
+decided here; how one way gets the bytes over is `by_curl` and `streamed`. The token goes only where it
+belongs.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import Protocol
-from urllib.parse import urlsplit
 
-from ..errors import HostError, HubError, NotYet, OperationFailed
+from ..errors import CpudeployError, HostError, HubError, OperationFailed
 from ..secrets import Secrets
-from ..types.names import STATE_DIR
 from ..types.operation import Fetch
 from ..types.resolved import WeightFile
+from .by_curl import curl_attempt
+from .fetching import (
+    BUSY,
+    MISSING,
+    NO_RESUME,
+    NO_SPACE,
+    OLD_CURL,
+    TOO_LONG,
+    WRONG,
+    Attempt,
+    Ended,
+    Shell,
+    place_of,
+)
+from .streamed import streamed_attempt
 
 _TRIES = 5
-_MISSING, _NO_SPACE, _WRONG, _BUSY, _FAILED, _OLD_CURL, _NO_RESUME, _TOO_LONG = range(10, 18)
-_STATUS = re.compile(r"returned error: (\d{3})")
-_STALLED = "curl: (28)"
 _GIVE_UP = {400, 401, 403, 404, 405, 410, 451}
 """HTTP answers that another try won't change."""
-
-
-class Ran(Protocol):
-    """What running a script gives."""
-
-    @property
-    def rc(self) -> int: ...
-
-    @property
-    def stderr(self) -> str: ...
-
-
-class Run(Protocol):
-    """Runs a shell script as root on the host: `Connection.run`, or a shell of this machine."""
-
-    def __call__(
-        self,
-        script: str,
-        *,
-        args: Mapping[str, str],
-        deadline_s: float,
-        stdin: bytes,
-        on_line: Callable[[str], None],
-    ) -> Ran: ...
-
-
-@dataclass
-class _Seen:
-    """What one run of the script told."""
-
-    have: int = 0
-    space: tuple[int, int] = (0, 0)
-    error: str = ""
-
-    def line(self, line: str) -> bool:
-        """Take a line; True when it tells bytes."""
-        word, _, rest = line.partition(" ")
-        if word == "have":
-            self.have = int(rest)
-        elif word == "space":
-            needed, available = rest.split()
-            self.space = (int(needed), int(available))
-        elif word == "error":
-            self.error = rest.strip()
-        return word == "have"
-
-
-@dataclass
-class _Download:
-    run: Run
-    operation: Fetch
-    secrets: Secrets
-    progress: Callable[[int, int], None]
-    note: Callable[[str], None]
-    sleep: Callable[[float], None]
-    deadline: float
-    had: int = 0
-    reasons: list[str] = field(default_factory=list)
-
-    def from_url(self, url: str, *, last: bool) -> bool:
-        """Try one source; True: the blob is there. False: give it up, the reason is kept.
-
-        A source that stalls is left for the next at once; `last`: there is no next, so it is asked again.
-        """
-        failures = 0
-        while True:
-            code, seen = self._attempt(url)
-            if code == 0:
-                return True
-            self._refuse_hopeless(code, seen)
-            if code in (_WRONG, _TOO_LONG):
-                self.had = 0
-                raise _WrongBytes(_host(url))
-            reason = seen.error or f"the script ended with {code}"
-            stalled = _STALLED in reason
-            # What brought bytes was worth it; only tries in a row that brought none count.
-            failures = 1 if seen.have > self.had and not stalled else failures + 1
-            self.had = 0 if code == _NO_RESUME else seen.have
-            status = _STATUS.search(reason)
-            hopeless = status is not None and int(status[1]) in _GIVE_UP
-            if failures >= _TRIES or hopeless or (stalled and not last):
-                self.reasons.append(f"{_host(url)}: {reason}")
-                self.note(f"no file from {self.reasons[-1]}")
-                return False
-            self.note(f"download from {_host(url)} broke off ({reason}); trying again")
-            self.sleep(min(2.0 ** (failures - 1), 8.0))
-
-    def _attempt(self, url: str) -> tuple[int, _Seen]:
-        file, seen = self.operation.file, _Seen(have=self.had)
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise OperationFailed(f"{file.name} was not fetched in {self.operation.deadline_s} s")
-
-        def line(text: str) -> None:
-            if seen.line(text):
-                self.progress(seen.have, file.size)
-
-        args = {
-            "dir": self.operation.weights_dir,
-            "sha": file.sha256,
-            "size": str(file.size),
-            "state": STATE_DIR,
-        }
-        config = curl_config(file, url, self.operation.stall_s, self.secrets)
-        done = self.run(SCRIPT, args=args, deadline_s=left, stdin=config.encode(), on_line=line)
-        if done.rc != 0 and not seen.error:
-            seen.error = done.stderr.strip().rpartition("\n")[2]
-        return done.rc, seen
-
-    def _refuse_hopeless(self, code: int, seen: _Seen) -> None:
-        """Raise for what no other source would change."""
-        name, folder = self.operation.file.name, self.operation.weights_dir
-        if code == _MISSING:
-            raise NotYet(
-                f"{name} can't be fetched: the host has no {seen.error}",
-                do=f"install {seen.error} on the host; streaming through the controller comes later",
-            )
-        if code == _OLD_CURL:
-            raise HostError(
-                f"{name} needs a token, and curl before 7.58, as the host has, would pass it on",
-                do="update curl on the host",
-            )
-        if code == _NO_SPACE:
-            needed, available = (n / 2**30 for n in seen.space)
-            raise HostError(
-                f"{name} needs {needed:.1f} GiB in {folder}, {available:.1f} GiB are free",
-                do="free space, or set `dirs: weights:` to a larger file system",
-            )
-        if code == _BUSY:
-            raise OperationFailed(
-                f"{name}: {seen.error}", do="wait for it to end, or end that process, then apply again"
-            )
 
 
 class _WrongBytes(Exception):
     """A source gave something else than the file."""
 
 
-SCRIPT = resources.files("cpudeploy.execute").joinpath("scripts/fetch.sh").read_text(encoding="utf-8")
+class _NotThisWay(Exception):
+    """The host can't do it itself, but another way may work."""
+
+    def __init__(self, why: str, error: CpudeployError) -> None:
+        super().__init__(why)
+        self.error = error
 
 
 def fetch(
-    run: Run,
+    host: Shell,
     operation: Fetch,
     secrets: Secrets,
     progress: Callable[[int, int], None],
@@ -174,29 +55,122 @@ def fetch(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Bring `operation.file` into the host's blobs. `progress(done, total)` in bytes."""
-    file = operation.file
-    if operation.via == "controller":
-        raise NotYet("files can't be streamed through the controller yet", do="use `fetch: host`")
     deadline = time.monotonic() + operation.deadline_s
-    download = _Download(run, operation, secrets, progress, note, sleep, deadline)
-    wrong: list[str] = []
-    for url in _sources(file, wrong):
+    by_host = curl_attempt(host, operation, secrets)
+    by_us = streamed_attempt(host, operation, secrets)
+    ways = {"host": (by_host,), "controller": (by_us,)}.get(operation.via, (by_host, by_us))
+    for number, attempt in enumerate(ways, start=1):
+        more = number < len(ways)
+        download = _Download(attempt, operation, progress, note, sleep, deadline, another_way=more)
         try:
-            if download.from_url(url, last=url == file.urls[-1]):
-                return
-        except _WrongBytes as error:
-            wrong.append(str(error))
-            note(f"{file.name} from {error} has the wrong checksum; discarded")
-    if wrong:
-        raise HubError(
-            f"{file.name} from {' and '.join(dict.fromkeys(wrong))} is not the file the plan names "
-            f"(sha256 {file.sha256[:12]}…)",
-            do="plan again; if it stays, the mirror holds a damaged or another file",
+            download.from_anywhere()
+            return
+        except _NotThisWay as why:
+            if not more:
+                raise why.error from None
+            note(f"{why}: {operation.file.name} is streamed through this machine")
+
+
+@dataclass
+class _Download:
+    """One way to get the file. `another_way`: if it doesn't work, there is another."""
+
+    attempt: Attempt
+    operation: Fetch
+    progress: Callable[[int, int], None]
+    note: Callable[[str], None]
+    sleep: Callable[[float], None]
+    deadline: float
+    another_way: bool
+    had: int = 0
+    answered: bool = False
+    reasons: list[str] = field(default_factory=list)
+
+    def from_anywhere(self) -> None:
+        """Try source after source. Raises _NotThisWay, or what no other source would change."""
+        file = self.operation.file
+        wrong: list[str] = []
+        for url in _sources(file, wrong):
+            try:
+                if self._from_url(url, last=url == file.urls[-1] and not self.another_way):
+                    return
+            except _WrongBytes as source:
+                wrong.append(str(source))
+                self.note(f"{file.name} from {source} has the wrong checksum; discarded")
+        if wrong:
+            raise HubError(
+                f"{file.name} from {' and '.join(dict.fromkeys(wrong))} is not the file the plan names "
+                f"(sha256 {file.sha256[:12]}…)",
+                do="plan again; if it stays, the mirror holds a damaged or another file",
+            )
+        error = HubError(
+            f"{file.name} could not be fetched from {'; '.join(self.reasons)}",
+            do="check that it is reached from there, or set a mirror under `mirrors:`",
         )
-    raise HubError(
-        f"{file.name} could not be fetched from {'; '.join(download.reasons)}",
-        do="check that the host reaches it, or set a mirror under `mirrors:`",
-    )
+        if self.answered:  # who answers the host and has not got it won't have it for us either
+            raise error
+        raise _NotThisWay("the host does not reach where the file is", error)
+
+    def _from_url(self, url: str, *, last: bool) -> bool:
+        """Try one source; True: the blob is there. False: give it up, the reason is kept.
+
+        A source that stalls is left for the next at once; `last`: there is no next, so it is asked again.
+        """
+        failures = 0
+        while True:
+            ended = self._once(url)
+            if ended.code == 0:
+                return True
+            self._refuse_hopeless(ended)
+            if ended.code in (WRONG, TOO_LONG):
+                self.had = 0
+                raise _WrongBytes(place_of(url))
+            reason = ended.error or f"the script ended with {ended.code}"
+            self.answered = self.answered or ended.status is not None
+            # What brought bytes was worth it; only tries in a row that brought none count.
+            failures = 1 if ended.have > self.had and not ended.stalled else failures + 1
+            self.had = 0 if ended.code == NO_RESUME else ended.have
+            hopeless = ended.status in _GIVE_UP
+            if failures >= _TRIES or hopeless or (ended.stalled and not last):
+                self.reasons.append(f"{place_of(url)}: {reason}")
+                self.note(f"no file from {self.reasons[-1]}")
+                return False
+            self.note(f"download from {place_of(url)} broke off ({reason}); trying again")
+            self.sleep(min(2.0 ** (failures - 1), 8.0))
+
+    def _once(self, url: str) -> Ended:
+        file = self.operation.file
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise OperationFailed(f"{file.name} was not fetched in {self.operation.deadline_s} s")
+        return self.attempt(url, self.had, left, lambda have: self.progress(have, file.size))
+
+    def _refuse_hopeless(self, ended: Ended) -> None:
+        """Raise for what no other source would change."""
+        name, folder = self.operation.file.name, self.operation.weights_dir
+        if ended.code == MISSING:
+            why = f"the host has no {ended.error}"
+            error = HostError(
+                f"{name} can't be fetched: {why}",
+                do=f"install {ended.error} there, or write `fetch: auto`: then it is streamed from here",
+            )
+            raise _NotThisWay(why, error)
+        if ended.code == OLD_CURL:
+            error = HostError(
+                f"{name} needs a token, and curl before 7.58, as the host has, would pass it on",
+                do="update curl on the host, or write `fetch: auto`: then it is streamed from here",
+            )
+            raise _NotThisWay("the host's curl would pass the token on", error)
+        if ended.code == NO_SPACE:
+            needed, available = (n / 2**30 for n in ended.space)
+            raise HostError(
+                f"{name} needs {needed:.1f} GiB in {folder}, {available:.1f} GiB are free",
+                do="free space, or set `dirs: weights:` to a larger file system",
+            )
+        if ended.code == BUSY:
+            raise OperationFailed(
+                f"{name}: {ended.error}", do="wait for it to end, or end that process, then apply again"
+            )
 
 
 def _sources(file: WeightFile, wrong: list[str]) -> Iterator[str]:
@@ -207,37 +181,3 @@ def _sources(file: WeightFile, wrong: list[str]) -> Iterator[str]:
         yield url
     if len(wrong) == 1 and len(file.urls) == 1:
         yield file.urls[0]
-
-
-def curl_config(file: WeightFile, url: str, stall_s: int, secrets: Secrets) -> str:
-    """Everything curl is told, token included: for its standard input only."""
-    options = {
-        "url": url,
-        "connect-timeout": "20",
-        "speed-limit": "1",
-        "speed-time": str(stall_s),
-        "max-redirs": "10",
-        "user-agent": "cpudeploy",
-    }
-    if urlsplit(url).scheme == "https":
-        options["proto-redir"] = "=https"
-    if file.token is not None and _belongs(url, file.token_for):
-        options["header"] = f"Authorization: Bearer {secrets.get(file.token).reveal()}"
-    flags = ["fail", "location", "silent", "show-error"]
-    return "\n".join(flags + [f'{name} = "{_quoted(value)}"' for name, value in options.items()])
-
-
-def _belongs(url: str, prefix: str) -> bool:
-    """Whether the token may go to `url`: same scheme and host as `prefix`, and below its path."""
-    if not prefix:
-        return False
-    mine, theirs = urlsplit(prefix), urlsplit(url)
-    return (mine.scheme, mine.netloc) == (theirs.scheme, theirs.netloc) and theirs.path.startswith(mine.path)
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "")
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).netloc.rpartition("@")[2]

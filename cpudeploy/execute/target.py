@@ -95,9 +95,8 @@ class HostTarget:
             case op.Claim() | op.Disclaim():
                 keep_claims(self._connection, operation)
             case op.Fetch():
-                fetch(
-                    self._connection.run, operation, self._secrets, _bytes(operation.id, tell), _notes(tell)
-                )
+                progress, note = _bytes(operation.id, tell), _notes(tell)
+                fetch(self._connection, operation, self._secrets, progress, note)
             case op.Http():
                 self._http_check(operation, due, tell)
             case op.Wait():

@@ -60,8 +60,7 @@ def declare(root: Node, problems: Problems) -> Declared:
     census = _Census(problems)
     hosts = root.get("hosts")
     if hosts is not None:
-        for _ in census.declare(hosts):
-            pass
+        census.declare(hosts)
     groups = root.get("groups")
     if groups is not None:
         census.group(groups, ())
@@ -91,8 +90,9 @@ class _Census:
         self.hosts: dict[str, None] = {}
         self.groups: dict[str, _Group] = {}
 
-    def declare(self, hosts: Node) -> Iterator[str]:
+    def declare(self, hosts: Node) -> list[str]:
         """The hosts of a map, each with its own settings; ranges written out."""
+        names = []
         for written, node in (hosts.entries or {}).items():
             found = self._range(written, node.at)
             for name, own in self._with_settings(found, node):
@@ -100,7 +100,8 @@ class _Census:
                     continue
                 self._add(name, own, self._by_range if isinstance(found, Range) else self._by_name)
                 self.hosts[name] = None
-                yield name
+                names.append(name)
+        return names
 
     def group(self, groups: Node, above: tuple[_Group, ...]) -> None:
         """The groups of a map and those inside them."""
@@ -192,18 +193,15 @@ class _Census:
             )
 
     def _known(self, item: Node) -> tuple[str, ...]:
-        """The declared hosts that an entry of a list names."""
-        written = str(item.value)
-        found = self._range(written, item.place)
+        """The declared hosts that an entry of a list names; the first that is none of them is reported."""
+        found = self._range(str(item.value), item.place)
         names = found.texts() if isinstance(found, Range) else (found,)
-        for name in names:
-            if self._is_name(name, item) and name not in self.hosts:
-                if name in self.groups:
-                    what = f"{show(name)} is a group, and this is a list of hosts"
-                    do = "put groups inside groups under `groups`"
-                else:
-                    what, do = f"there is no host {show(name)}", nearest(name, self.hosts)
-                self._problems.add(item.place, what, do)
+        unknown = next((name for name in names if name not in self.hosts), None)
+        if unknown in self.groups:
+            what = f"{show(unknown)} is a group, and this is a list of hosts"
+            self._problems.add(item.place, what, "put groups inside groups under `groups`")
+        elif unknown is not None and self._is_name(unknown, item):
+            self._problems.add(item.place, f"there is no host {show(unknown)}", nearest(unknown, self.hosts))
         return tuple(name for name in names if name in self.hosts)
 
     def _range(self, written: str, where: str) -> Range | str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..types.base import Unknown
+from ..types.capability import able
 from ..types.facts import Cpu, Facts
 
 _NOTABLE = (
-    ("amx_tile", "AMX"),
-    ("avx512f", "AVX-512"),
+    ("amx", "AMX"),
+    ("avx512", "AVX-512"),
     ("avx2", "AVX2"),
     ("sve", "SVE"),
     ("asimd", "NEON"),
@@ -21,11 +22,9 @@ def headline(facts: Facts) -> str:
     total, available = facts.memory.total, facts.memory.available
     if isinstance(total, int) and isinstance(available, int):
         parts.append(f"{available / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB free")
-    flags = facts.cpu.flags
-    if isinstance(flags, tuple):
-        best = next((label for flag, label in _NOTABLE if flag in flags), None)
-        if best:
-            parts.append(best)
+    best = next((label for ability, label in _NOTABLE if able(facts, ability) is True), None)
+    if best:
+        parts.append(best)
     return " · ".join(parts)
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ..errors import HostError
 from ..types.facts import Facts, Question
+from .cpulist import whole
 from .engine import read_containers, read_engine, read_images, read_networks, read_proxy
 from .held import (
     read_disks,
@@ -76,7 +77,7 @@ def parse(document: bytes, host: str) -> Facts:
         cpu=read_cpu(records, os.arch, limits, notes),
         memory=read_memory(records, limits, notes),
         root="none",
-        clock=int(clock) if clock.isdigit() else 0,
+        clock=whole(clock) or 0,
         addresses=read_addresses(records),
         routes=read_routes(records),
         interfaces=read_interfaces(records),

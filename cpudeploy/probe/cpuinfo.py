@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .cpulist import whole
+
 _FLAG_KEYS = {"flags", "features", "isa", "hart isa"}
 _MODEL_KEYS = ("model name", "cpu model", "uarch", "cpu")
 
@@ -52,8 +54,9 @@ def read_numbers(lines: Iterable[str]) -> frozenset[int]:
     found = set()
     for line in lines:
         key, colon, value = (part.strip() for part in line.partition(":"))
-        if colon and key in ("processor", "cpu number") and value.isdigit():
-            found.add(int(value))
+        number = whole(value)
+        if colon and key in ("processor", "cpu number") and number is not None:
+            found.add(number)
     return frozenset(found)
 
 
@@ -62,7 +65,7 @@ def read_processors(lines: Iterable[str]) -> tuple[Processor, ...]:
     entries: list[dict[str, str]] = []
     for line in lines:
         key, colon, value = (part.strip() for part in line.partition(":"))
-        if key in ("processor", "cpu number") and value.isdigit():
+        if key in ("processor", "cpu number") and whole(value) is not None:
             entries.append({"number": value})
         elif colon and entries:
             entries[-1][key.lower()] = value
@@ -70,9 +73,9 @@ def read_processors(lines: Iterable[str]) -> tuple[Processor, ...]:
         Processor(
             cpu=int(entry["number"]),
             socket=_socket(entry),
-            core=_whole(entry.get("core id")),
-            siblings=_whole(entry.get("siblings")),
-            cores=_whole(entry.get("cpu cores")),
+            core=whole(entry.get("core id")),
+            siblings=whole(entry.get("siblings")),
+            cores=whole(entry.get("cpu cores")),
             flags=next((entry[key] for key in _FLAG_KEYS if entry.get(key)), ""),
         )
         for entry in entries
@@ -81,10 +84,10 @@ def read_processors(lines: Iterable[str]) -> tuple[Processor, ...]:
 
 def _socket(entry: dict[str, str]) -> int | None:
     """Mainframes number sockets anew in each book, and books in each drawer."""
-    socket = _whole(entry.get("physical id"))
+    socket = whole(entry.get("physical id"))
     if socket is None:
         return None
-    book, drawer = _whole(entry.get("book id")) or 0, _whole(entry.get("drawer id")) or 0
+    book, drawer = whole(entry.get("book id")) or 0, whole(entry.get("drawer id")) or 0
     return socket + (book << 16) + (drawer << 32)
 
 
@@ -99,7 +102,3 @@ def _values(lines: Iterable[str]) -> dict[str, list[str]]:
         if colon and value.strip():
             found.setdefault(key.strip().lower(), []).append(value.strip())
     return found
-
-
-def _whole(word: str | None) -> int | None:
-    return int(word) if word is not None and word.isdigit() else None

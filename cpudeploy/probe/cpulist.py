@@ -1,11 +1,18 @@
-"""The kernel's way to write sets of numbers: `0-3,8`. Pure."""
+"""Numbers and sets of numbers (`0-3,8`) as the kernel writes them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+_DIGITS = 15
+"""A thousand terabytes; the v1 way to write `no limit` has more."""
 _HIGHEST = 1 << 16
 """More processors than any kernel is built for; a longer range is damage, not a machine."""
+
+
+def whole(word: str | None) -> int | None:
+    """A number of no more digits than any size, count or id has; None for all else."""
+    return int(word) if word and word.isdecimal() and len(word) <= _DIGITS else None
 
 
 def cpu_list(text: str) -> frozenset[int]:
@@ -13,10 +20,8 @@ def cpu_list(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in (text.split() or [""])[0].split(","):
         first, dash, last = part.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            continue
-        begin, end = int(first), int(last if dash else first)
-        if end < _HIGHEST:
+        begin, end = whole(first), whole(last if dash else first)
+        if begin is not None and end is not None and end < _HIGHEST:
             found.update(range(begin, end + 1))
     return frozenset(found)
 

@@ -1,4 +1,4 @@
-"""Limits of our control group and of all above it, as far as they can be seen. Pure.
+"""Limits of our control group, of the place where the engine starts containers, and of all above. Pure.
 
 Version 1, version 2 and both beside each other; inside a container's own namespace the path ends where the
 namespace does.
@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..types.base import Unknown
-from .cpulist import cpu_list
+from .cpulist import cpu_list, whole
 from .records import Records
 
-_NO_LIMIT = 1 << 60
-"""v1 says about 2**63 for no memory limit."""
 _CPUSETS = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
 _MEMSETS = ("cpuset.mems.effective", "cpuset.effective_mems", "cpuset.mems")
 
@@ -29,7 +27,7 @@ class Quota:
 
 
 class Limits:
-    """(file, folder, value) of every group on the path."""
+    """(file, folder, value) of every group on the paths."""
 
     def __init__(self, records: Records) -> None:
         record = records.get("limits")
@@ -50,9 +48,9 @@ class Limits:
         by_folder = self._by_folder()
         for file, folder, value in self._values:
             if file == "cpu.max":
-                limit, _, period = value.partition(" ")
-                if limit.isdigit() and period.isdigit() and int(period):
-                    found.append((int(limit) / int(period), folder))
+                limit, period = (whole(word) for word in [*value.split(), "", ""][:2])
+                if limit and period:
+                    found.append((limit / period, folder))
         for folder, files in by_folder.items():
             quota, period_us = files.get("cpu.cfs_quota_us", 0), files.get("cpu.cfs_period_us", 0)
             if quota and period_us:
@@ -77,8 +75,8 @@ class Limits:
         """(limit, what of it is free or reclaimable) in bytes, of every group that has a limit."""
         found = []
         for files in self._by_folder().values():
-            limit = files.get("memory.max", files.get("memory.limit_in_bytes", _NO_LIMIT))
-            if limit >= _NO_LIMIT:
+            limit = files.get("memory.max", files.get("memory.limit_in_bytes"))
+            if limit is None:  # `max`, or what v1 writes for it: a number no machine has bytes of
                 continue
             used = files.get("memory.current", files.get("memory.usage_in_bytes", 0))
             cache = files.get("total_inactive_file", files.get("inactive_file", 0))
@@ -94,8 +92,9 @@ class Limits:
     def _by_folder(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
         for file, folder, value in self._values:
-            if value.isdigit():
-                found.setdefault(folder, {})[file] = int(value)
+            number = whole(value)
+            if number is not None:
+                found.setdefault(folder, {})[file] = number
         return found
 
 
@@ -103,6 +102,7 @@ def throttled_containers(records: Records) -> dict[str, float]:
     """Container id → share of its CPU periods in which its quota stopped it; only of those with a quota."""
     found = {}
     for line in records.lines("throttled"):
-        container, periods, stopped = line.split()
-        found[container] = int(stopped) / int(periods)
+        container, periods, stopped = [*line.split(), "", "", ""][:3]
+        if whole(periods):
+            found[container] = (whole(stopped) or 0) / int(periods)
     return found

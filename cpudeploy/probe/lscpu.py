@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .cpulist import cpu_list
+from .cpulist import cpu_list, whole
 from .lscpu_labels import LABELS
 
 _FIELDS = {label: name for name, labels in LABELS.items() for label in labels}
@@ -158,9 +158,10 @@ def _read_kind(kind: Kind, name: str | None, value: str, number: int | None) -> 
 
 def _read_node(found: Lscpu, label: str, value: str) -> None:
     """`NUMA node(s)` counts, `NUMA node8 CPU(s)` lists; the list of a node of memory only is empty."""
-    number = _NODE.search(label)
-    if number:
-        found.nodes[int(number[1])] = cpu_list(value)
+    match = _NODE.search(label)
+    number = whole(match[1]) if match else None
+    if number is not None:
+        found.nodes[number] = cpu_list(value)
     elif _number(value) is not None:
         found.node_count = _number(value)
 
@@ -168,7 +169,7 @@ def _read_node(found: Lscpu, label: str, value: str) -> None:
 def _number(value: str) -> int | None:
     """The leading whole number, None of `-` and of nothing."""
     match = re.match(r"\d+", value)
-    return int(match[0]) or None if match else None
+    return whole(match[0]) or None if match else None
 
 
 # ---- Lines ------------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
     try:
-        waiting: list[Any] = [json.loads(text)]
+        waiting: list[Any] = [json.JSONDecoder().raw_decode(text.lstrip())[0]]
     except ValueError:
         return
     while waiting:
@@ -215,7 +216,8 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _plain(label: str) -> str:
-    return " ".join(label.replace("\xa0", " ").split()).casefold()
+    """As in the table; marks of a quotation are no part of it."""
+    return " ".join(label.replace("\xa0", " ").split()).strip("> |*").casefold()
 
 
 def _width(text: str) -> int:
@@ -249,16 +251,15 @@ def _rows(text: str) -> list[Row]:
             comma = "," in plain
             columns = [word.strip().lower() for word in (plain.split(",") if comma else plain.split())]
             rows = []
-        elif columns and line[:4].strip()[:1].isdigit():
+        elif columns and line[:4].strip()[:1].isdecimal():
             words = plain.split(",") if comma else plain.split()
             told = dict(zip(columns, words, strict=False))
-            core = _id(told.get("core"))
-            if core >= 0 and told.get("cpu", "").isdigit():
-                mhz = re.match(r"\d+", told.get("maxmhz", ""))
-                socket, node = _id(told.get("socket")), _id(told.get("node"))
-                rows.append(Row(int(told["cpu"]), core, socket, node, int(mhz[0]) if mhz else 0))
+            cpu, core, socket, node = (_id(told.get(name)) for name in ("cpu", "core", "socket", "node"))
+            if cpu >= 0 and core >= 0:
+                rows.append(Row(cpu, core, socket, node, _number(told.get("maxmhz", "")) or 0))
     return rows
 
 
 def _id(word: str | None) -> int:
-    return int(word) if word is not None and word.isdigit() else -1
+    number = whole(word)
+    return -1 if number is None else number

@@ -57,7 +57,16 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
         *("núcleo(s) por cluster", "ядер на кластер", "每个集群的核数"),
     ),
     "sockets": (
-        *("socket(s)", "patic", "sokler", "sockel", "«socket(s)»", "cpu podnožja", "ソケット数"),
+        *(
+            "socket(s)",
+            "cpu socket(s)",
+            "patic",
+            "sokler",
+            "sockel",
+            "«socket(s)»",
+            "cpu podnožja",
+            "ソケット数",
+        ),
         *("cpu-voeten", "gniazd", "sockets", "soquete(s)", "сокетов", "сокети", "uttag", "soket(ler)"),
         *("số đế cắm", "座"),
     ),

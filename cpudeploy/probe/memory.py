@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..types.base import Unknown
 from ..types.facts import Memory, Node
-from .cpulist import cpu_list, show_cpus
+from .cpulist import cpu_list, show_cpus, whole
 from .limits import Limits
 from .lscpu import parse_lscpu
 from .records import Records
@@ -24,9 +24,9 @@ def node_rows(records: Records) -> list[tuple[int, int, int, frozenset[int]]]:
     page = _sizes(records).get("Hugepagesize", 0)
     rows = []
     for index, line in enumerate(records.lines("nodes")):
-        words = [int(word) if word.isdigit() else 0 for word in line.split()] + [0, 0, 0]
+        number, size, free, huge = (whole(word) or 0 for word in [*line.split(), "", "", "", ""][:4])
         cpus = cpu_list(lists[index]) if index < len(lists) else frozenset()
-        rows.append((words[0], max(0, words[1] * 1024 - words[3] * page), words[2] * 1024, cpus))
+        rows.append((number, max(0, size * 1024 - huge * page), free * 1024, cpus))
     return sorted(rows)
 
 
@@ -45,9 +45,13 @@ def read_memory(records: Records, limits: Limits, notes: list[str]) -> Memory:
     known = [size for size, _ in limits.memory]
     left = [free for _, free in limits.memory]
     limit: int | Unknown | None = limits.unknown or min(known, default=None)
+    total = missing if machine is None else max(0, min(machine - huge - lost, *known, machine))
+    most = [] if isinstance(total, Unknown) else [total]
     return Memory(
-        total=missing if machine is None else max(0, min(machine - huge - lost, *known, machine)),
-        available=missing if available is None else max(0, min(available - lost_free, *left, available)),
+        total=total,
+        available=missing
+        if available is None
+        else max(0, min(available - lost_free, *left, *most, available)),
         machine=missing if machine is None else machine,
         limit=limit,
         swap=sizes.get("SwapTotal", missing),
@@ -62,8 +66,9 @@ def _sizes(records: Records) -> dict[str, int]:
     for line in records.lines("meminfo"):
         key, _, value = line.partition(":")
         words = value.split()
-        if words and words[0].isdigit():
-            sizes[key] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+        number = whole(words[0]) if words else None
+        if number is not None:
+            sizes[key] = number * (1024 if words[1:] == ["kB"] else 1)
     return sizes
 
 

@@ -1,8 +1,12 @@
-"""Addresses, routes and listening ports, from the tables of /proc/net. Pure."""
+"""Addresses, routes and listening ports, from the tables of /proc/net. Pure.
+
+A line that can't be read tells nothing; the others do all the same.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+from contextlib import suppress
 
 from ..types.base import Unknown
 from ..types.facts import Listening
@@ -27,7 +31,11 @@ def read_interfaces(records: Records) -> dict[str, tuple[str, ...]]:
     address's own network. Where that is none or several, the address is left out.
     """
     found: dict[str, set[_Address]] = {}
-    networks = [(network, interface) for network, interface, gateway in _routes_v4(records) if not gateway]
+    networks = [
+        (network, interface)
+        for network, interface, gateway in _routes_v4(records)
+        if network.prefixlen and not gateway
+    ]
     for v4 in _local_v4(records):
         around = [(network.prefixlen, interface) for network, interface in networks if v4 in network]
         nearest = {interface for length, interface in around if length == max(around)[0]}
@@ -47,7 +55,9 @@ def read_routes(records: Records) -> tuple[str, ...]:
             found.add(str(network))
     for line in records.lines("net/ipv6_route"):
         words = line.split()
-        if len(words) == 10 and words[9] != "lo":
+        if len(words) != 10 or words[9] == "lo":
+            continue
+        with suppress(ValueError):
             net6 = ipaddress.IPv6Network((int(words[0], 16), int(words[1], 16)), strict=False)
             if net6.prefixlen and not net6.is_link_local and not net6.is_multicast:
                 found.add(str(net6))
@@ -64,7 +74,8 @@ def read_ports(records: Records) -> tuple[Listening, ...] | Unknown:
             words = line.split()
             if len(words) > 3 and words[3] == _LISTEN:
                 address, _, port = words[1].partition(":")
-                found.add((str(ipaddress.ip_address(_bytes(address, records))), int(port, 16)))
+                with suppress(ValueError):
+                    found.add((str(ipaddress.ip_address(_bytes(address, records))), int(port, 16)))
     return tuple(Listening(address=address, port=port) for address, port in sorted(found))
 
 
@@ -75,8 +86,9 @@ def _local_v4(records: Records) -> set[ipaddress.IPv4Address]:
         words = line.split()
         if words[:1] == ["|--"] and len(words) == 2:
             last = words[1]
-        elif words[:3] == ["/32", "host", "LOCAL"] and last:
-            found.add(ipaddress.IPv4Address(last))
+        elif words[:3] == ["/32", "host", "LOCAL"]:
+            with suppress(ValueError):
+                found.add(ipaddress.IPv4Address(last))
     return found
 
 
@@ -85,7 +97,9 @@ def _routes_v4(records: Records) -> list[tuple[ipaddress.IPv4Network, str, bool]
     found = []
     for line in records.lines("net/route")[1:]:
         words = line.split()
-        if len(words) >= 8:
+        if len(words) < 8:
+            continue
+        with suppress(ValueError):
             bits = int.from_bytes(_bytes(words[7], records)).bit_count()
             network = ipaddress.IPv4Network((_bytes(words[1], records), bits), strict=False)
             found.append((network, words[0], words[2].strip("0") != ""))
@@ -98,7 +112,8 @@ def _interfaces_v6(records: Records) -> dict[ipaddress.IPv6Address, str]:
     for line in records.lines("net/if_inet6"):
         words = line.split()
         if len(words) == 6 and len(words[0]) == 32:
-            found[ipaddress.IPv6Address(int(words[0], 16))] = words[5]
+            with suppress(ValueError):
+                found[ipaddress.IPv6Address(int(words[0], 16))] = words[5]
     return found
 
 

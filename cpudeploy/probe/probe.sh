@@ -171,12 +171,14 @@ if test -n "$no_topology$unnamed" && command -v lscpu >/dev/null; then
 fi
 affinity=
 memory_nodes=
-while read -r name value; do
-	case $name in
-	Cpus_allowed_list:) affinity=$value ;;
-	Mems_allowed_list:) memory_nodes=$value ;;
-	esac
-done <"$proc/self/status"
+if test -r "$proc/self/status"; then
+	while read -r name value; do
+		case $name in
+		Cpus_allowed_list:) affinity=$value ;;
+		Mems_allowed_list:) memory_nodes=$value ;;
+		esac
+	done <"$proc/self/status"
+fi
 emit affinity 0 "$affinity"
 emit memory-nodes 0 "$memory_nodes"
 nodes=
@@ -202,7 +204,7 @@ emit nodes 0 "$nodes"
 emit node-cpus 0 "$node_cpus"
 tell_file meminfo "$proc/meminfo"
 
-# ---- Limits: our cgroup and all above it, as far as they can be seen ----------------------------------
+# ---- Limits: our cgroup, the engine's place, and all above them, as far as they can be seen -------------
 
 tell_limits() { # mount point, path below it
 	at=$2
@@ -229,13 +231,14 @@ tell_limits() { # mount point, path below it
 	done
 }
 
-limits=
-if test -r "$proc/self/cgroup"; then
+tell_group_limits() { # the cgroup file of a process, `above` to begin at its group's parent
+	test -r "$proc/self/mountinfo" || return 0
 	while IFS=: read -r _ controllers path; do
 		case ,$controllers, in
 		,, | *,cpu,* | *,cpuset,* | *,memory,*) ;;
 		*) continue ;;
 		esac
+		test -z "$2" || path=${path%/*}
 		# Where is it mounted? Inside a container the mount's root may be a folder of the path.
 		while read -r _ _ _ mount_root mount_point rest; do
 			case $rest in
@@ -255,7 +258,16 @@ if test -r "$proc/self/cgroup"; then
 			tell_limits "$sysroot$mount_point" "$below"
 			break
 		done <"$proc/self/mountinfo"
-	done <"$proc/self/cgroup"
+	done <"$1"
+}
+
+limits=
+if test -r "$proc/self/cgroup"; then
+	tell_group_limits "$proc/self/cgroup" ''
+	# Containers run beside the engine, not below this login: what narrows that place narrows them.
+	if first_line "$sysroot/var/run/docker.pid" && test -r "$proc/$line/cgroup"; then
+		tell_group_limits "$proc/$line/cgroup" above
+	fi
 	emit limits 0 "$limits"
 else
 	emit limits 1 "no $proc/self/cgroup"

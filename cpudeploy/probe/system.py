@@ -6,6 +6,7 @@ import shlex
 
 from ..types.base import Unknown
 from ..types.facts import Os
+from .cpulist import whole
 from .lscpu import parse_lscpu
 from .records import Records
 
@@ -37,7 +38,7 @@ def read_os(records: Records, notes: list[str]) -> Os:
             except ValueError:
                 release[key.strip()] = value.strip()
     kernel = records.text("uname").partition(" ")[2]
-    page = records.text("page-size").strip()
+    page = whole(records.text("page-size").strip())
     missing = records.why("os-release", "no /etc/os-release")
     return Os(
         id=release.get("ID") or missing,
@@ -46,7 +47,7 @@ def read_os(records: Records, notes: list[str]) -> Os:
         name=release.get("PRETTY_NAME") or release.get("NAME", ""),
         kernel=kernel or records.why("uname", "uname gave nothing"),
         arch=_arch(records, notes),
-        page_size=int(page) if page.isdigit() else records.why("page-size", "getconf gave nothing"),
+        page_size=page or records.why("page-size", "getconf gave nothing"),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from .cpuinfo import Processor
-from .cpulist import cpu_list
+from .cpulist import cpu_list, whole
 from .lscpu import Lscpu
 from .records import Records
 
@@ -38,9 +38,10 @@ def kernel_topology(records: Records) -> Topology:
     """From /sys/devices/system/cpu. What is off-line has no topology there."""
     rows = []
     for line in records.lines("topology"):
-        words = [int(word) if word.lstrip("-").isdigit() else -1 for word in line.split()]
+        numbers = [whole(word) for word in line.split()]
+        words = [-1 if number is None else number for number in numbers]
         if len(words) >= 3 and words[0] >= 0:
-            rows.append(words + [-1] * (7 - len(words)))
+            rows.append((words + [-1] * 7)[:7])
     siblings = records.lines("siblings")
     # Siblings are right where core ids repeat (dies, clusters); ids are all that very old kernels have.
     by_siblings = len(siblings) == len(rows)

@@ -94,7 +94,8 @@ def _flags(cpu: Cpu, verbose: bool) -> str:
 def _cores(cpu: Cpu) -> str:
     """How many cores count, and what takes the others away."""
     parts = [_counted(cpu)]
-    nodes = len({core.node for core in cpu.cores}) if not isinstance(cpu.cores, Unknown) else 1
+    cores = () if isinstance(cpu.cores, Unknown) else cpu.cores
+    nodes = len({core.node for core in cores if core.node >= 0})
     if not isinstance(cpu.sockets, Unknown) and cpu.sockets > 1:
         parts.append(count(cpu.sockets, "socket"))
     if nodes > 1:

@@ -72,7 +72,7 @@ def shape_of(
         feed_forward=known.number("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff"),
         vocabulary=known.number("vocab_size", "padded_vocab_size"),
         attention=attention_of(caches),
-        recurrent=recurrent_of(states),
+        recurrent=recurrent_of(states, where),
         experts=known.number("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
         experts_used=known.number(
             "num_experts_per_tok", "top_k_experts", "experts_per_token", "moe_k", "moe_topk"

@@ -23,7 +23,7 @@ def describe(parsed: Parsed, *, where: str, parameters: int | None = None) -> Mo
     drafting = min(its.number("nextn_predict_layers"), layers)
     trunk = layers - drafting
     notes = []
-    if drafting:
+    if drafting and its.architecture not in ZERO_HEADS:
         notes.append(f"{drafting} of its layers for multi-token prediction: their cache is not counted")
     recurrent = _recurrent(its, trunk, layers)
     attending = _attending(its, trunk, layers, recurrent)
@@ -41,7 +41,7 @@ def describe(parsed: Parsed, *, where: str, parameters: int | None = None) -> Mo
         feed_forward=max(its.by_layer("feed_forward_length", layers), default=0),
         vocabulary=its.vocabulary(),
         attention=attention_of(caches),
-        recurrent=recurrent_of(states),
+        recurrent=recurrent_of(states, where),
         experts=its.number("expert_count"),
         experts_used=max(its.by_layer("expert_used_count", layers), default=0),
         parameters=parsed.parameters if parameters is None else parameters,
@@ -91,8 +91,10 @@ def _attending(its: Header, trunk: int, layers: int, recurrent: list[bool]) -> l
     if its.architecture in STATES:
         return [False] * layers
     apart = its.architecture in INTERVALS or its.architecture in ZERO_HEADS
+    # Of these the engine caches the layers for multi-token prediction together with the others.
+    counted = layers if its.architecture in ZERO_HEADS else trunk
     return [
-        layer < trunk and not dense and not (apart and recurrent[layer])
+        layer < counted and not dense and not (apart and recurrent[layer])
         for layer, _, dense in _blocks(its, layers)
     ]
 
@@ -122,11 +124,12 @@ def _caches(its: Header, trunk: int, attending: list[bool], notes: list[str]) ->
     near_value = its.number("attention.value_length_swa", value)
     if its.number("attention.key_length_mla") and its.number("attention.value_length_mla"):
         value = near_value = 0  # latent: values are computed from the cached keys
-    elif its.has("attention.kv_lora_rank"):
+    elif its.architecture == "deepseek2":
         notes.append(
             "latent attention in its expanded form: a newer conversion needs a fraction of the cache"
         )
     window, windowed = _windows(its, trunk, notes)
+    windowed += [False] * (layers - trunk)
     owners = OWN_CACHE.get(its.architecture, layers)
     if its.architecture in SHARING:
         owners = max(layers - its.number("attention.shared_kv_layers"), 0)
@@ -139,7 +142,7 @@ def _caches(its: Header, trunk: int, attending: list[bool], notes: list[str]) ->
         for layer in range(min(owners, layers))
         if attending[layer]
     ]
-    return caches + _indexes(its, attending[:trunk], notes)
+    return caches + _indexes(its, attending[:trunk], value, notes)
 
 
 def _windows(its: Header, layers: int, notes: list[str]) -> tuple[int | None, list[bool]]:
@@ -169,8 +172,9 @@ def _windows(its: Header, layers: int, notes: list[str]) -> tuple[int | None, li
     return window, [not period or layer % period != dense for layer in range(layers)]
 
 
-def _indexes(its: Header, attending: list[bool], notes: list[str]) -> list[Cache]:
-    """Sparse attention keeps an index beside the keys: one head in each layer that has its own."""
+def _indexes(its: Header, attending: list[bool], value: int, notes: list[str]) -> list[Cache]:
+    """Sparse attention keeps an index beside the keys: one head in each layer that has its own, with `value`
+    elements for values that the engine sets aside as well."""
     length = its.number("attention.indexer.key_length")
     if not length:
         return []
@@ -179,7 +183,7 @@ def _indexes(its: Header, attending: list[bool], notes: list[str]) -> list[Cache
     listed = its.listed("attention.indexer.types", len(attending)) or (1,) * len(attending)
     own = sum(1 for each, attends in zip(listed, attending, strict=True) if each and attends)
     notes.append(f"{own} layers keep an index of their keys besides")
-    return [Cache(1, length, 0)] * own
+    return [Cache(1, length, value)] * own
 
 
 def _state(its: Header) -> State:

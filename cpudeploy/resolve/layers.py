@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..errors import HubError
 from ..types.shape import AttentionLayers, RecurrentLayers
 
 MAX_LAYERS = 10_000
 MAX_COUNT = 1 << 40
+_MAX_ELEMENTS = 1 << 60
 
 
 class Cache(NamedTuple):
@@ -47,9 +49,16 @@ def attention_of(caches: Iterable[Cache]) -> tuple[AttentionLayers, ...]:
     )
 
 
-def recurrent_of(states: Iterable[State]) -> tuple[RecurrentLayers, ...]:
-    """The states of a model's layers. One that holds nothing is none."""
+def recurrent_of(states: Iterable[State], where: str) -> tuple[RecurrentLayers, ...]:
+    """The states of a model's layers. One that holds nothing is none. Raises HubError for one that no machine
+    could hold."""
     counted = Counter(each for each in states if each.conv + each.state)
+    if any(each.conv + each.state > _MAX_ELEMENTS for each in counted):
+        raise HubError(
+            "it claims a state larger than any machine holds",
+            where=where,
+            do="check the file, or take it from another repository",
+        )
     return tuple(
         RecurrentLayers(layers=count, conv=each.conv, state=each.state) for each, count in counted.items()
     )

@@ -1,11 +1,11 @@
-"""curl on a host: the one program beside coreutils that our own scripts need there, for fetching weights.
+"""curl on a host, for fetching weights there.
 
-Installed only where it is missing and something is to be fetched.
+Installed only where a model asks for it (`fetch: host`): without it weights come through the controller.
 """
 
 from __future__ import annotations
 
-from ..types.deployment import HostPath
+from ..types.deployment import HostPath, Upload
 from ..types.plan import Change, Fingerprint
 from .apt import distribution, refuse_without_apt
 from .context import HostContext, script
@@ -18,13 +18,17 @@ _PACKAGES = ("curl", "ca-certificates")
 def curl_changes(context: HostContext) -> tuple[Change, ...]:
     """Install curl where it is missed. Raises HostError where that can't be done."""
     facts = context.facts
-    fetches = any(
-        placement.host == context.host.name and not isinstance(placement.source, HostPath)
+    asked = any(
+        placement.host == context.host.name
+        and placement.fetch == "host"
+        and not isinstance(placement.source, HostPath | Upload)
         for placement in context.deployment.placements
     )
-    if not fetches or facts.tools.get("curl", False):
+    if not asked or facts.tools.get("curl", False):
         return ()
-    refuse_without_apt(facts, "curl, which fetches the weights,", "install curl there yourself")
+    refuse_without_apt(
+        facts, "curl, which `fetch: host` needs,", "install curl there yourself, or write `fetch: auto`"
+    )
     return (
         Change(
             id="curl",
@@ -32,7 +36,7 @@ def curl_changes(context: HostContext) -> tuple[Change, ...]:
             step="curl",
             subject="curl",
             action="create",
-            why="weights are fetched with it",
+            why="fetch: host",
             summary=f"{', '.join(_PACKAGES)} from {distribution(facts)}",
             before=Fingerprint(equals={"/tools/curl": False}),
             after=Fingerprint(equals={"/tools/curl": True}),

@@ -15,6 +15,7 @@ from ..manifest.versions import Version, backend_version
 from ..sizing.binding import rank_cpus
 from ..types.allocation import Allocation
 from ..types.base import Unknown
+from ..types.capability import able
 from ..types.deployment import Backend, Placement
 from ..types.facts import Publish
 from ..types.names import container_name, secret_path, volume_name
@@ -162,15 +163,9 @@ def _values(
 
 def _cpu(context: HostContext) -> dict[str, str | bool]:
     """What the processor can do, as far as it is told."""
-    arch, flags = context.facts.os.arch, context.facts.cpu.flags
-    told = frozenset(flags if isinstance(flags, tuple) else ())
-    return {
-        "arch": arch if isinstance(arch, str) else "",
-        "avx2": "avx2" in told,
-        "avx512f": "avx512f" in told,
-        "bf16": not told.isdisjoint(("avx512_bf16", "amx_bf16", "bf16")),
-        "amx": "amx_tile" in told,
-    }
+    arch = context.facts.os.arch
+    abilities = {name: able(context.facts, name) is True for name in ("avx2", "avx512f", "bf16", "amx")}
+    return {"arch": arch if isinstance(arch, str) else "", **abilities}
 
 
 def _arguments(template: ContainerTemplate, values: Mapping[str, Any]) -> tuple[str, ...]:

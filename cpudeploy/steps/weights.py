@@ -66,6 +66,7 @@ def weights_changes(
         id="claim",
         deadline_s=60,
     )
+    way, why_way = _way(context, placement)
     operations: list[Operation] = [
         claim,
         *(
@@ -74,7 +75,7 @@ def weights_changes(
                 deadline_s=300 + file.size // _SLOWEST,
                 weights_dir=root,
                 file=file,
-                via=placement.fetch,
+                via=way,
             )
             for file in missing
         ),
@@ -92,7 +93,7 @@ def weights_changes(
             subject="weights",
             action="create",
             why=f"model {placement.model}",
-            summary=f"{entry}   {decimal_size(to_fetch)} to fetch{resume} · {_checksum(weights, wanted)}",
+            summary=f"{entry}   {decimal_size(to_fetch)} to fetch{resume}{why_way} · {_checksum(weights, wanted)}",
             before=Fingerprint(
                 equals={pointer("weights", "trees", weights.tree): _as_found(folder)}, at_least=at_least
             ),
@@ -122,6 +123,17 @@ def bytes_to_load(context: HostContext, placement: Placement, weights: ResolvedW
     if isinstance(size, Unknown):
         return weights.tensors.size if weights.tensors else 0
     return size
+
+
+def _way(context: HostContext, placement: Placement) -> tuple[str, str]:
+    """How the files come, and what the plan says about it: nothing where the host simply downloads them."""
+    if placement.fetch == "controller":
+        return "controller", " through this machine (fetch: controller)"
+    if placement.fetch == "host":
+        return "host", ""
+    if context.facts.tools.get("curl", False):
+        return "auto", ""
+    return "controller", " through this machine (no curl on the host)"
 
 
 def _refuse_missing(context: HostContext, path: str) -> None:

@@ -8,12 +8,16 @@ from __future__ import annotations
 from ..secrets import Secrets
 from ..types.deployment import Host
 from .base import ByteStream, Completed, Connection
+from .starts import Starts
 
-__all__ = ["ByteStream", "Completed", "Connection", "connect"]
+__all__ = ["ByteStream", "Completed", "Connection", "Starts", "connect"]
 
 
-def connect(host: Host, secrets: Secrets) -> Connection:
-    """Open the one connection to `host`. Raises ConnectError; SudoError comes with the first script."""
+def connect(host: Host, secrets: Secrets, starts: Starts | None = None) -> Connection:
+    """Open the one connection to `host`. Raises ConnectError; SudoError comes with the first script.
+
+    `starts`: shared by those who connect to many hosts at once.
+    """
     if host.connection == "local":
         from .local import LocalConnection
 
@@ -23,5 +27,5 @@ def connect(host: Host, secrets: Secrets) -> Connection:
     from .settings import resolve
     from .ssh import open_ssh
 
-    connection, notes = open_ssh(host, resolve(host.name, host.ssh))
+    connection, notes = open_ssh(resolve(host.name, host.ssh), starts or Starts())
     return SshConnection(host, secrets, connection, notes)

@@ -1,7 +1,8 @@
 """Is this the host we know? known_hosts files and a host's key → nothing, or an error that says why not.
 
 Reads the files OpenSSH reads: plain and hashed names, wildcards, negation, `@revoked`. Writes only
-with `accept-new`, and then only a key for a name that had none. Never accepts a changed key.
+with `accept-new` or when told to (`trust`), and then only a key for a name that had none. Never accepts a
+changed key.
 """
 
 from __future__ import annotations
@@ -64,6 +65,25 @@ def check(settings: Settings, kind: str, key: bytes) -> str | None:
 
     Raises ConnectError for an unknown, changed or revoked key.
     """
+    if is_known(settings, kind, key):
+        return None
+    shown = fingerprint(key)
+    if settings.accept_new:
+        return f"new host key {kind} {shown} recorded in {record(settings, kind, key)}"
+    lines = known(settings.known_name, settings.known_hosts)
+    certified = any(line.marker == "@cert-authority" for line in lines)
+    raise ConnectError(
+        f"its host key is unknown: {kind} {shown}"
+        + (" (host certificates are not supported)" if certified else ""),
+        where=settings.name,
+        do="compare the fingerprint with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then "
+        "record it with `cpudeploy trust`, or set `host_keys: accept-new`",
+    )
+
+
+def is_known(settings: Settings, kind: str, key: bytes) -> bool:
+    """Whether known_hosts has just this key for the host. Raises ConnectError where it has another, or where
+    this one is revoked."""
     lines = known(settings.known_name, settings.known_hosts)
     shown = fingerprint(key)
     for line in lines:
@@ -75,41 +95,31 @@ def check(settings: Settings, kind: str, key: bytes) -> str | None:
             )
     plain = [line for line in lines if not line.marker]
     if any(line.key == key for line in plain):
-        return None
-    same_kind = [line for line in plain if line.kind == kind]
-    if plain:
-        line = (same_kind or plain)[0]
-        raise ConnectError(
-            f"THE HOST KEY CHANGED: {settings.known_name} shows {kind} {shown}, "
-            f"{line.file}:{line.line} has {line.kind} {fingerprint(line.key)}. "
-            "Someone may stand between you and the host, or it was installed anew",
-            where=settings.name,
-            do="ask whoever runs the host; only if the key is right: "
-            f"ssh-keygen -f {line.file} -R '{settings.known_name}'",
-        )
-    if settings.accept_new:
-        file = _record(settings, kind, key)
-        return f"new host key {kind} {shown} recorded in {file}"
-    certified = any(line.marker == "@cert-authority" for line in lines)
+        return True
+    if not plain:
+        return False
+    line = next((line for line in plain if line.kind == kind), plain[0])
     raise ConnectError(
-        f"its host key is unknown: {kind} {shown}"
-        + (" (host certificates are not supported)" if certified else ""),
+        f"THE HOST KEY CHANGED: {settings.known_name} shows {kind} {shown}, "
+        f"{line.file}:{line.line} has {line.kind} {fingerprint(line.key)}. "
+        "Someone may stand between you and the host, or it was installed anew",
         where=settings.name,
-        do="compare the fingerprint with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then "
-        f"connect once with `{_ssh_command(settings)}`, or set `host_keys: accept-new`",
+        do="ask whoever runs the host; only if the key is right: "
+        f"ssh-keygen -f {line.file} -R '{settings.known_name}'",
     )
 
 
-def _ssh_command(settings: Settings) -> str:
-    port = "" if settings.port == 22 else f"-p {settings.port} "
-    return f"ssh {port}{settings.user}@{settings.address}"
-
-
-def _record(settings: Settings, kind: str, key: bytes) -> Path:
-    if not settings.known_hosts:
-        raise ConnectError("no known_hosts file to record its key in", where=settings.name)
-    file = settings.known_hosts[0]
-    line = f"{settings.known_name} {kind} {base64.b64encode(key).decode()}\n".encode()
+def record(settings: Settings, kind: str, key: bytes) -> Path:
+    """Add a key to the file that ssh itself would write it to, the name hashed where ssh would."""
+    file = settings.record_in
+    if file is None:
+        raise ConnectError(
+            "there is no known_hosts file to record its key in",
+            where=settings.name,
+            do="set UserKnownHostsFile in the ssh configuration",
+        )
+    name = _hashed(settings.known_name) if settings.hash_names else settings.known_name
+    line = f"{name} {kind} {base64.b64encode(key).decode()}\n".encode()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # One write in append mode: several hosts may be recorded at once.
@@ -124,6 +134,12 @@ def _record(settings: Settings, kind: str, key: bytes) -> Path:
     except OSError as error:
         raise ConnectError(f"can't record its key in {file}: {error.strerror}", where=settings.name) from None
     return file
+
+
+def _hashed(name: str) -> str:
+    salt = os.urandom(20)
+    digest = hmac.digest(salt, name.lower().encode(), "sha1")
+    return "|".join(("", "1", base64.b64encode(salt).decode(), base64.b64encode(digest).decode()))
 
 
 def _matches(name: str, patterns: str) -> bool:

@@ -8,13 +8,18 @@ alone are used, and a note says so. Never connects.
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
+import re
 import shlex
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ..errors import ConnectError
 from ..types.deployment import Ssh
@@ -39,6 +44,9 @@ class Settings:
     agent: str | None
     """Socket of the agent; None: none is used."""
     known_hosts: tuple[Path, ...]
+    record_in: Path | None
+    """The known_hosts file that new keys go to; None: there is none."""
+    hash_names: bool
     accept_new: bool
     connect_timeout_s: int
     jump: Settings | None = None
@@ -53,6 +61,9 @@ def resolve(name: str, ssh: Ssh) -> Settings:
     """Settings for the host `name`. Raises ConnectError when the ssh configuration can't be read."""
     if ssh.address.startswith("-"):
         raise ConnectError(f"{ssh.address!r} is no address", where=name, do="correct `address`")
+    # Brackets are how people set an IPv6 address off from a port; ssh itself takes them for a name.
+    if bare := re.fullmatch(r"\[([0-9A-Fa-f:.]+(%.+)?)\]", ssh.address):
+        ssh = msgspec.structs.replace(ssh, address=bare[1])
     if shutil.which("ssh") is None:
         return _plain(name, ssh)
     return _hop(name, ssh, depth=0)
@@ -67,28 +78,32 @@ def _hop(name: str, ssh: Ssh, *, depth: int, jump: Settings | None = None) -> Se
     address, port, user = values["hostname"], int(values["port"]), values["user"]
     timeout = values.get("connecttimeout", "none")
     agent, note = _agent(_set(values, "identityagent"))
-    known = [
-        Path(word).expanduser()
+    alias = _set(values, "hostkeyalias")
+    tokens = _tokens(ssh.address, address, port, user, alias or "", values.get("proxyjump", ""))
+    users, shared = (
+        [
+            Path(_expand(word, tokens)).expanduser()
+            for word in shlex.split(values.get(key, ""))
+            if word != "none"
+        ]
         for key in ("userknownhostsfile", "globalknownhostsfile")
-        for word in shlex.split(values.get(key, ""))
-        if word != "none"
-    ]
+    )
     return Settings(
         name=name,
         address=address,
         port=port,
         user=user,
-        known_name=_set(values, "hostkeyalias") or _known_name(address, port),
-        key_files=tuple(
-            Path(_expand(path, address, port, user)).expanduser() for path in said.get("identityfile", [])
-        ),
+        known_name=alias or _known_name(address, port),
+        key_files=tuple(Path(_expand(path, tokens)).expanduser() for path in said.get("identityfile", [])),
         only_key_files=values.get("identitiesonly") == "yes",
         agent=agent,
-        known_hosts=tuple(known),
+        known_hosts=(*users, *shared),
+        record_in=_recording(users),
+        hash_names=values.get("hashknownhosts") == "yes",
         accept_new=ssh.host_keys == "accept-new",
         connect_timeout_s=int(timeout) if timeout.isdigit() and int(timeout) > 0 else CONNECT_TIMEOUT_S,
         jump=jump,
-        proxy_command=None if jump is not None or proxy is None else _expand(proxy, address, port, user),
+        proxy_command=None if jump is not None or proxy is None else _expand(proxy, tokens, env=False),
         notes=(note,) if note else (),
     )
 
@@ -117,7 +132,9 @@ def _jumps(name: str, hops: str, ssh: Ssh, depth: int) -> Settings:
 def _split_port(place: str) -> tuple[str, int | None]:
     if place.startswith("["):
         address, _, rest = place[1:].partition("]")
-        return address, int(rest[1:]) if rest.startswith(":") else None
+        return address, int(rest[1:]) if rest[1:].isdigit() else None
+    if place.count(":") > 1:  # an IPv6 address by itself
+        return place, None
     address, colon, port = place.partition(":")
     return (address, int(port)) if colon and port.isdigit() else (place, None)
 
@@ -164,6 +181,8 @@ def _plain(name: str, ssh: Ssh) -> Settings:
         only_key_files=False,
         agent=agent,
         known_hosts=(home / "known_hosts", Path("/etc/ssh/ssh_known_hosts")),
+        record_in=home / "known_hosts",
+        hash_names=False,
         accept_new=ssh.host_keys == "accept-new",
         connect_timeout_s=CONNECT_TIMEOUT_S,
         notes=(_NO_CLIENT,),
@@ -183,15 +202,32 @@ def _agent(identity_agent: str | None) -> tuple[str | None, str]:
     return None, f"IdentityAgent {identity_agent} is not used: only the agent of SSH_AUTH_SOCK is"
 
 
-def _expand(text: str, address: str, port: int, user: str) -> str:
-    """The tokens `ssh -G` leaves as written."""
-    home = str(Path.home())
-    tokens = {"%%": "%", "%h": address, "%n": address, "%p": str(port), "%r": user, "%u": getpass.getuser()}
-    tokens["%d"] = home
-    pieces: list[str] = []
-    index = 0
-    while index < len(text):
-        token = text[index : index + 2]
-        pieces.append(tokens.get(token, text[index]))
-        index += 2 if token in tokens else 1
-    return "".join(pieces)
+def _recording(users: Sequence[Path]) -> Path | None:
+    """Where ssh itself would write a new key: the first of the user's files, unless that keeps nothing."""
+    return users[0] if users and users[0] != Path(os.devnull) else None
+
+
+def _tokens(given: str, address: str, port: int, user: str, alias: str, jump: str) -> Mapping[str, str]:
+    """What stands behind the percent signs that `ssh -G` leaves as written."""
+    here = socket.gethostname()
+    return {
+        "%%": "%",
+        "%C": hashlib.sha1(f"{here}{address}{port}{user}{jump}".encode(), usedforsecurity=False).hexdigest(),
+        "%d": str(Path.home()),
+        "%h": address,
+        "%i": str(os.getuid()),
+        "%j": jump,
+        "%k": alias or given,
+        "%L": here.partition(".")[0],
+        "%l": here,
+        "%n": given,
+        "%p": str(port),
+        "%r": user,
+        "%u": getpass.getuser(),
+    }
+
+
+def _expand(text: str, tokens: Mapping[str, str], *, env: bool = True) -> str:
+    """`text` with its tokens and, in file names, `${VARIABLES}` filled in."""
+    text = re.sub("%.", lambda token: tokens.get(token[0], token[0]), text)
+    return re.sub(r"\$\{(\w+)\}", lambda name: os.environ.get(name[1], name[0]), text) if env else text

@@ -13,16 +13,17 @@ import shlex
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import fabric
 import paramiko
 
 from ..errors import ConnectError
-from ..types.deployment import Host
-from .hostkeys import check, known
+from .hostkeys import check, is_known, known
 from .login import Keys
 from .settings import Settings
+from .starts import Starts
 
 # paramiko tells each failure to its log with a traceback; without a handler Python prints them.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -36,18 +37,36 @@ SILENT_LINK_S = 30
 _ATTEMPTS = 3
 
 
-def open_ssh(host: Host, settings: Settings) -> tuple[fabric.Connection, tuple[str, ...]]:
-    """A connected fabric connection and notes. Resets at connect are tried again, with jitter.
+Judge = Callable[[Settings, str, bytes], None]
+"""Told each hop's key (kind, key); raises what ends the connection."""
+
+
+def open_ssh(settings: Settings, starts: Starts) -> tuple[fabric.Connection, tuple[str, ...]]:
+    """A connected fabric connection and notes.
 
     Raises ConnectError saying which it is: name, refused, timeout, host key, login, or broken.
     """
+    notes: list[str] = []
+
+    def judge(hop: Settings, kind: str, key: bytes) -> None:
+        if note := check(hop, kind, key):
+            notes.append(note)
+
+    connection = _connected(settings, judge, starts)
+    _guard_link(connection)
+    return connection, (*_all_notes(settings), *notes)
+
+
+def _connected(settings: Settings, judge: Judge, starts: Starts) -> fabric.Connection:
+    """Connect through all hops. Resets at connect are tried again, with jitter."""
     for attempt in range(1, _ATTEMPTS + 1):
-        notes: list[str] = []
-        connection, hops = _prepare(settings, notes)
-        begun = time.monotonic()
+        connection, hops = _prepare(settings, judge)
         try:
-            connection.open()
-        except ConnectError:
+            with starts.turn(settings):
+                begun = time.monotonic()
+                connection.open()
+            return connection
+        except (ConnectError, _Shown):
             close_ssh(connection)
             raise
         except Exception as error:  # paramiko raises whatever its sockets and parsers raise
@@ -59,9 +78,43 @@ def open_ssh(host: Host, settings: Settings) -> tuple[fabric.Connection, tuple[s
                 time.sleep(attempt * (0.3 + random.random()))  # noqa: S311
                 continue
             raise _explain(error, *blamed, quick=quick) from None
-        _guard_link(connection)
-        return connection, (*_all_notes(settings), *notes)
     raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class NewKey:
+    """A key that known_hosts has nothing about, and the hop that showed it."""
+
+    hop: Settings
+    kind: str
+    key: bytes
+
+
+class _Shown(Exception):
+    """The way to a host ends at a key: one that nobody knows, or (None) the host's own, known."""
+
+    def __init__(self, new: NewKey | None) -> None:
+        super().__init__("a host key was shown")
+        self.new = new
+
+
+def unknown_key(settings: Settings, starts: Starts) -> NewKey | None:
+    """The first hop towards the host whose key is not known; None: all are. Logs in to jumps only.
+
+    Raises ConnectError for a key that changed, and for what keeps the hosts from being reached.
+    """
+
+    def judge(hop: Settings, kind: str, key: bytes) -> None:
+        if not is_known(hop, kind, key):
+            raise _Shown(NewKey(hop, kind, key))
+        if hop is settings:
+            raise _Shown(None)
+
+    try:
+        close_ssh(_connected(settings, judge, starts))
+    except _Shown as shown:
+        return shown.new
+    raise AssertionError("a connection without a host key")
 
 
 def close_ssh(connection: fabric.Connection) -> None:
@@ -71,12 +124,12 @@ def close_ssh(connection: fabric.Connection) -> None:
             link.client.close()
 
 
-def _prepare(settings: Settings, notes: list[str]) -> tuple[fabric.Connection, list[tuple[Settings, Keys]]]:
+def _prepare(settings: Settings, judge: Judge) -> tuple[fabric.Connection, list[tuple[Settings, Keys]]]:
     """The fabric connection of `settings`, gateways first, unopened; with each hop's keys."""
     hops: list[tuple[Settings, Keys]] = []
     gateway: fabric.Connection | str | None = None
     if settings.jump is not None:
-        gateway, hops = _prepare(settings.jump, notes)
+        gateway, hops = _prepare(settings.jump, judge)
     elif settings.proxy_command is not None:
         # OpenSSH gives it to a shell, fabric expands tokens once more and splits it into words.
         gateway = "sh -c " + shlex.quote("exec " + settings.proxy_command).replace("%", "%%")
@@ -96,7 +149,7 @@ def _prepare(settings: Settings, notes: list[str]) -> tuple[fabric.Connection, l
             "transport_factory": _factory(settings),
         },
     )
-    connection.client.set_missing_host_key_policy(_Policy(settings, notes))
+    connection.client.set_missing_host_key_policy(_Policy(settings, judge))
     return connection, [*hops, (settings, keys)]
 
 
@@ -118,14 +171,12 @@ def _factory(settings: Settings) -> Callable[..., paramiko.Transport]:
 class _Policy(paramiko.MissingHostKeyPolicy):
     """paramiko is given no known hosts, so it asks about every key."""
 
-    def __init__(self, settings: Settings, notes: list[str]) -> None:
+    def __init__(self, settings: Settings, judge: Judge) -> None:
         self._settings = settings
-        self._notes = notes
+        self._judge = judge
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        note = check(self._settings, key.get_name(), key.asbytes())
-        if note:
-            self._notes.append(note)
+        self._judge(self._settings, key.get_name(), key.asbytes())
 
 
 def _chain(connection: fabric.Connection | str | None) -> list[fabric.Connection]:

@@ -29,15 +29,18 @@ class Unknown(Struct, frozen=True, kw_only=True, tag="unknown", tag_field="kind"
 class SecretRef(Struct, frozen=True, kw_only=True):
     """Where a secret comes from. Plans, events and logs carry this, never the value.
 
-    `kind` is the manifest's key (`from_env`: a variable's name, `from_file`: a path as written,
-    resolved against the manifest's folder).
+    `kind` is the manifest's key. `name` is for `from_env` a variable; for `from_file`, `from_age` and
+    `from_sops` a path, resolved against the manifest's folder; for `from_command` a command line, split as
+    a shell would and run by none.
     """
 
     kind: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
+        # The words behind a command may say more than anybody should see.
+        shown = self.name.split(maxsplit=1)[:1] if self.kind == "from_command" else [self.name]
+        return f"{self.kind}:{''.join(shown)}"
 
 
 def to_data(value: Any) -> Any:

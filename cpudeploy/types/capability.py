@@ -58,8 +58,3 @@ def able(facts: Facts, ability: str) -> bool | Unknown:
     if test is None:
         return False
     return flags if isinstance(flags, Unknown) else test(frozenset(flags))
-
-
-def abilities(facts: Facts) -> dict[str, bool | Unknown]:
-    """All of them by name."""
-    return {ability: able(facts, ability) for ability in ABILITIES}

@@ -42,7 +42,9 @@ class Reserve(Struct, frozen=True, kw_only=True):
 
 
 class Proxy(Struct, frozen=True, kw_only=True):
-    """For the engine, packages and downloads; never inside model containers. `no_proxy`: hosts, networks."""
+    """For the engine, packages and downloads; never inside model containers. `no_proxy`: hosts, domains,
+    networks. `https` is filled from `http` where the manifest leaves it out.
+    """
 
     http: str | None = None
     https: str | None = None
@@ -128,7 +130,7 @@ class ModelScope(Struct, frozen=True, kw_only=True, tag="modelscope", tag_field=
 
 
 class Upload(Struct, frozen=True, kw_only=True, tag="upload", tag_field="kind"):
-    """A file or folder on the controller, as written (relative to the manifest)."""
+    """A file or folder on the controller, as the manifest's folder sees it."""
 
     path: str
 
@@ -154,7 +156,8 @@ class Placement(Struct, frozen=True, kw_only=True):
 
     context: tokens one request may use, None: min(8192, what the model was trained for).
     parallel: requests at a time. cpus: `auto`, `cores:N` (physical cores), a cpu list, `numa:N`, `shared`.
-    memory: bytes of the container's limit, None: what sizing works out. listen: address as written.
+    memory: bytes of the container's limit, None: what sizing works out. listen: as written: an address,
+    a network, an interface or `host`.
     """
 
     model: str

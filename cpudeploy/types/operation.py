@@ -182,7 +182,7 @@ class Disclaim(Struct, frozen=True, kw_only=True, tag="disclaim", tag_field="op"
 class Fetch(Struct, frozen=True, kw_only=True, tag="fetch", tag_field="op"):
     """One weights file into `<weights>/blobs/<sha256>`: resumed, hashed while it downloads, then recorded.
 
-    `via`: auto (the host's curl, else streamed through the controller), host, controller.
+    `via`: auto (the host's curl, and where that reaches nothing through the controller), host, controller.
     `stall_s`: give up a source when nothing arrived for so long.
     """
 

@@ -89,6 +89,7 @@ def test_a_download_that_was_cut_goes_on_where_it_stopped(site: Site):
     """The second model's file is begun, the controller dies, and the next apply does not begin anew."""
     site.manifest["models"]["smol"] = {
         "source": {"huggingface": "HuggingFaceTB/SmolLM2-135M-Instruct-GGUF"},
+        "fetch": "host",
         "backend": "llama",
         "on": [HOST],
         "port": 8101,

@@ -81,11 +81,7 @@ def test_a_model_runs_as_many_threads_as_can_run_at_once(site: Site, name: str, 
 @pytest.mark.parametrize("name", HOSTS)
 def test_the_model_answers(site: Site, name: str):
     body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8})
-    answer = site.on(name).check_output(
-        "curl -s -m 60 http://127.0.0.1:8100/v1/chat/completions -H %s -d %s",
-        f"Authorization: Bearer {site.api_key}",
-        body,
-    )
+    answer = site.http(name, 8100, "POST /v1/chat/completions", key=site.api_key, body=body)
     assert json.loads(answer)["usage"]["completion_tokens"] > 0
 
 

@@ -187,3 +187,21 @@ def test_what_the_terminal_has_no_signs_for_is_escaped(tmp_path: Path):
     done = cpudeploy("facts", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert " - " in done.stdout
+
+
+def test_without_an_ssh_client_that_is_said_once_for_all_hosts(tmp_path: Path, sshd: Sshd):
+    folder = tmp_path / ".ssh"
+    folder.mkdir()
+    (folder / "id_ed25519").write_text(sshd.key.read_text())
+    known = (sshd.folder / "known_hosts").read_text()
+    (folder / "known_hosts").write_text(known + known.replace("127.0.0.1", "localhost"))
+    ssh = {"port": sshd.port, "user": "root"}
+    hosts = {"one": "127.0.0.1", "two": "localhost"}
+    write(tmp_path, {name: {"address": address, "ssh": ssh} for name, address in hosts.items()})
+    (tmp_path / "programs").mkdir()
+    done = cpudeploy(
+        "facts", "--format", "json", cwd=tmp_path, HOME=str(tmp_path), PATH=str(tmp_path / "programs")
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("no ssh client") == 1
+    assert json.loads(done.stdout).keys() == {"one", "two"}

@@ -86,6 +86,11 @@ def test_a_schema_is_valid_and_holds_standard_words_only(schemas: dict[str, Any]
     assert words(schema) - standard == set()
 
 
+def test_every_document_is_told_of_in_the_help() -> None:
+    said = cpudeploy("schema", "--help").stdout
+    assert [name for name in DOCUMENTS if f"  {name} " not in said] == []
+
+
 def test_without_a_name_it_is_the_manifests(schemas: dict[str, Any]) -> None:
     assert json.loads(cpudeploy("schema").stdout) == schemas["inventory"]
 

@@ -28,7 +28,7 @@ class LocalShell:
         pipe = subprocess.PIPE
         return subprocess.Popen([*self.shell, text], stdin=pipe, stdout=pipe, stderr=pipe, env=self.env)
 
-    def __call__(
+    def run(
         self,
         script: str,
         *,

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cpudeploy.errors import HostError, HubError, NotYet, OperationFailed
-from cpudeploy.execute.fetch import SCRIPT, curl_config, fetch
+from cpudeploy.errors import HostError, HubError, OperationFailed
+from cpudeploy.execute.by_curl import curl_config
+from cpudeploy.execute.fetch import fetch
+from cpudeploy.execute.fetching import script
 from cpudeploy.secrets import Secrets
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.operation import Fetch
@@ -23,6 +25,10 @@ from tests.execute.local_shell import LocalShell
 
 CONTENT = bytes(range(256)) * 4096
 SHA = hashlib.sha256(CONTENT).hexdigest()
+COREUTILS = (
+    *("cat", "chmod", "cut", "df", "head", "mkdir", "mv", "rm", "sha256sum", "sleep", "stat", "sync"),
+    *("sh", "tail", "tee"),
+)
 
 
 @pytest.fixture
@@ -31,9 +37,13 @@ def server() -> Iterator[FileServer]:
         yield running
 
 
-@pytest.fixture(params=[("sh", "-c"), ("busybox", "sh", "-c")], ids=["sh", "busybox"])
-def shell(request: pytest.FixtureRequest) -> LocalShell:
-    return LocalShell(request.param)
+@pytest.fixture(params=["sh", "busybox", "no flock"])
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> LocalShell:
+    if request.param == "busybox":
+        return LocalShell(("busybox", "sh", "-c"))
+    if request.param == "no flock":
+        return LocalShell(env=without(tmp_path, "flock"))
+    return LocalShell()
 
 
 class Host:
@@ -54,6 +64,7 @@ class Host:
             deadline_s=60,
             weights_dir=str(self.folder),
             file=WeightFile(**{**known, "urls": urls, **file}),  # type: ignore[arg-type]
+            via="host",
             stall_s=2,
         )
         fetch(
@@ -236,28 +247,20 @@ def test_the_token_belongs_to_a_scheme_host_and_path(
     assert ("hf_secret" in curl_config(file, url, 60, Secrets(tmp_path))) is sent
 
 
+def without(tmp_path: Path, *missing: str) -> dict[str, str]:
+    """An environment with all that the scripts need but `missing`."""
+    folder = tmp_path / "-".join(("without", *missing))
+    folder.mkdir()
+    for tool in (*COREUTILS, "curl", "flock"):
+        if tool not in missing:
+            (folder / tool).symlink_to(shutil.which(tool) or "")
+    return {"PATH": str(folder)}
+
+
 def test_a_host_without_curl_is_told_what_to_do(host: Host, server: FileServer, tmp_path: Path) -> None:
-    bin_dir = tmp_path / "bin"
-    bin_dir.mkdir()
-    for tool in (
-        "cat",
-        "chmod",
-        "df",
-        "flock",
-        "head",
-        "kill",
-        "mkdir",
-        "mv",
-        "rm",
-        "sha256sum",
-        "sleep",
-        "stat",
-        "sync",
-    ):
-        (bin_dir / tool).symlink_to(shutil.which(tool) or "")
     host.shell.shell = ("/bin/sh", "-c")
-    host.shell.env = {"PATH": str(bin_dir)}
-    with pytest.raises(NotYet, match="no curl") as error:
+    host.shell.env = without(tmp_path, "curl", "flock")
+    with pytest.raises(HostError, match="no curl") as error:
         host.fetch(server.url)
     assert "install curl" in error.value.do
 
@@ -285,7 +288,7 @@ def _fetching(host: Host, url: str) -> subprocess.Popen[bytes]:
     """The script as a controller starts it, reading along not yet begun."""
     file = WeightFile(name="model.gguf", size=len(CONTENT), sha256=SHA, urls=(url,))
     args = {"dir": str(host.folder), "sha": SHA, "size": str(len(CONTENT)), "state": "/var/lib/cpudeploy"}
-    process = host.shell.start(SCRIPT, args)
+    process = host.shell.start(script("fetch"), {**args, "patience": "15", "stall": "60"})
     assert process.stdin
     process.stdin.write(curl_config(file, url, 30, host.secrets).encode())
     process.stdin.close()
@@ -332,11 +335,11 @@ def test_several_that_find_a_killed_download_do_not_write_at_the_same_time(
     programs = tmp_path / "programs"
     programs.mkdir()
     # Each call is later than the one before: what one has found may be another's when it acts on it.
-    for tool in ("mv", "flock"):
+    for tool in ("mv", "flock") if shutil.which("flock", path=host.shell.env["PATH"]) else ("mv",):
         late = programs / tool
         late.write_text(f"""#!/bin/sh
 echo >>"$0.calls"
-sleep "0.$(wc -l <"$0.calls")"
+sleep "0.$(/usr/bin/wc -l <"$0.calls")"
 exec {shutil.which(tool)} "$@"
 """)
         late.chmod(0o755)

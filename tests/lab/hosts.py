@@ -32,6 +32,12 @@ SYSTEMD = [
     *("--volume", "/var/lib/docker", "--volume", "/var/lib/containerd"),
 ]
 
+STRIP = """
+dpkg --purge --force-depends iproute2 >/dev/null
+rm -f /usr/bin/flock
+for tool in curl python3 ip flock; do ! command -v $tool || exit 1; done
+"""
+
 
 @dataclass(frozen=True)
 class HostSpec:
@@ -44,6 +50,7 @@ class HostSpec:
     quota: float | None = None  # CPUs' worth of time, such as 0.5
     memory: str | None = None  # such as "2g"; without swap beyond it
     light: bool = False  # sshd alone instead of systemd: for many hosts at once
+    bare: bool = False  # no iproute2 and no flock either: sh, coreutils, apt (no host has curl or python3)
     docker_args: tuple[str, ...] = field(default=())
 
     def limits(self) -> list[str]:
@@ -161,6 +168,10 @@ def finish(host: Host, sudo_password: str) -> None:
         done = host.exec(["chpasswd"], stdin=f"ops:{sudo_password}\n")
         if done.returncode != 0:
             raise LabError(f"chpasswd on {host.name}: {done.stderr.strip()}")
+    if host.spec.bare:
+        done = host.exec(["sh", "-ec", STRIP])
+        if done.returncode != 0:
+            raise LabError(f"stripping {host.name}: {done.stderr.strip()}")
 
 
 def known_hosts(hosts: Sequence[Host], state: Path) -> str:

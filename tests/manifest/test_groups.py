@@ -248,6 +248,21 @@ def test_what_on_can_not_mean(problems_of: Failer, on: str, words: str) -> None:
     assert words in f"{problem.what} {problem.do}"
 
 
+@pytest.mark.parametrize("depth", [1, 10, 18, 19, 30])
+def test_groups_may_be_as_deep_as_a_file(load_text: Loader, problems_of: Failer, depth: int) -> None:
+    text = "{deepest: {context: 7}}"
+    for level in range(depth):
+        text = f"{{g{level}: {{hosts: [a], groups: {text}}}}}"
+    text = HEAD + f"hosts: {{a: {{}}}}\ngroups: {text}\n"
+    if depth < 19:
+        assert load_text(text).deployment.hosts["a"].name == "a"
+        (problem,) = problems_of(text.replace("context", "contxt"))
+        assert "did you mean `context`" in problem.do
+    else:
+        (problem,) = problems_of(text)
+        assert "nested more than 40 deep" in problem.what
+
+
 def test_a_hosts_place_is_known_also_where_a_range_stands_for_it(load_text: Loader) -> None:
     positions = load_text(HEAD + 'groups:\n  g:\n    hosts: {"x[1:2]": {address: "h[1:2]"}}\n').positions
     assert positions["hosts.x2"].endswith(":6:13")

@@ -75,6 +75,8 @@ def _nested(depth: int) -> Tree:
 
 
 def _places(tree: Tree, path: Path_ = ()) -> list[Path_]:
+    if len(path) > 12:
+        return [path]  # a part may have been put into itself
     children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     return [path, *(inner for key, child in children for inner in _places(child, (*path, key)))]
 
@@ -113,7 +115,7 @@ def _mutate_tree(text: str, dice: random.Random) -> str:
     try:
         return str(yaml.safe_dump(tree, allow_unicode=dice.random() < 0.5, sort_keys=False, width=10_000))
     except (RecursionError, yaml.YAMLError):
-        return _mutate_text(text, dice)  # a part was put into itself: aliases can't say that here
+        return _mutate_text(text, dice)
 
 
 def _mutate_text(text: str, dice: random.Random) -> str:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpudeploy.probe.cpuinfo import read_processors
 from cpudeploy.probe.cpulist import cpu_list
 from cpudeploy.probe.lscpu import Kind, Lscpu, parse_lscpu
 
@@ -38,6 +39,11 @@ class Machine:
     @property
     def lscpu(self) -> Lscpu:
         return parse_lscpu(self.text + self.section("lscpu -"))
+
+    @property
+    def is_cpuinfo(self) -> bool:
+        """Is the text one of /proc/cpuinfo instead?"""
+        return re.match(r"processor\s*:", self.text) is not None
 
     @property
     def arch(self) -> str:
@@ -125,7 +131,7 @@ def read_machine(file: Path) -> Machine:
 def lscpu_document(machine: Machine) -> bytes:
     """What our script would send where /sys and /proc/cpuinfo tell nothing, or /proc/cpuinfo alone does."""
     records = {"uname": "Linux 6.1.0", "limits": ""}
-    if re.match(r"processor\s*:", machine.text):
+    if machine.is_cpuinfo:
         records["cpuinfo"] = records["cpuinfo-all"] = machine.text
         records["machine"] = machine.arch
     else:
@@ -162,6 +168,8 @@ def build_tree(machine: Machine, folder: Path) -> Tree | None:
     nodes = _node_lists(machine, online)
     kinds = _kinds(lscpu, cores)
     sockets = _sockets(machine, [threads for threads, _ in cores])
+    if len(kinds) != len(cores):
+        return None
     for index, (threads, core) in enumerate(cores):
         for cpu in threads:
             at = f"sys/devices/system/cpu/cpu{cpu}"
@@ -214,7 +222,13 @@ def _cores(machine: Machine) -> list[tuple[tuple[int, ...], int]]:
         for row in lscpu.rows:
             found.setdefault(row.core, []).append(row.cpu)
         return [(tuple(cpus), core) for core, cpus in found.items()]
-    if re.match(r"processor\s*:", machine.text):
+    if machine.is_cpuinfo:
+        listed = read_processors(machine.text.splitlines())
+        if len(listed) > 1 and all(each.core is not None for each in listed):
+            shared: dict[tuple[int | None, int | None], list[int]] = {}
+            for each in listed:
+                shared.setdefault((each.socket, each.core), []).append(each.cpu)
+            return [(tuple(cpus), number) for number, cpus in enumerate(shared.values())]
         siblings = re.search(r"siblings\s*: (\d+)", machine.text)
         cores = re.search(r"cpu cores\s*: (\d+)", machine.text)
         if siblings and cores and siblings[1] == cores[1]:
@@ -247,6 +261,9 @@ def _sockets(machine: Machine, cores: list[tuple[int, ...]]) -> list[int]:
     """The socket of each core: by table, else equal parts in order of the nodes."""
     lscpu = machine.lscpu
     told = {row.cpu: row.socket for row in lscpu.rows}
+    if machine.is_cpuinfo:
+        told = {each.cpu: each.socket or 0 for each in read_processors(machine.text.splitlines())}
+        return [told.get(cpus[0], 0) for cpus in cores]
     count = lscpu.sockets or 1
     if told and min(told.values()) >= 0:
         return [told[cpus[0]] for cpus in cores]
@@ -269,13 +286,12 @@ def _kinds(lscpu: Lscpu, cores: list[tuple[tuple[int, ...], int]]) -> list[Kind]
     """The kind of each core: by the table's clocks, else in the order they are printed in."""
     mhz = {row.cpu: row.mhz for row in lscpu.rows if row.mhz}
     if mhz:
-        return [Kind(mhz=mhz[threads[0]], flags=lscpu.kinds[0].flags) for threads, _ in cores]
-    if len(lscpu.kinds) < 2:
+        only = lscpu.kinds[0]
+        return [Kind(model=only.model, mhz=mhz[threads[0]], flags=only.flags) for threads, _ in cores]
+    if len(lscpu.kinds) < 2 or lscpu.kinds[0].cores is None:
         only = lscpu.kinds[0] if lscpu.kinds else Kind()
         return [Kind(model=only.model, flags=only.flags)] * len(cores)
-    each = [kind for kind in lscpu.kinds for _ in range(kind.cores or 0)]
-    assert len(each) == len(cores)
-    return each
+    return [kind for kind in lscpu.kinds for _ in range(kind.cores or 0)]
 
 
 def _intel_hybrid(machine: Machine, cores: list[tuple[tuple[int, ...], int]]) -> bool:
@@ -284,9 +300,10 @@ def _intel_hybrid(machine: Machine, cores: list[tuple[tuple[int, ...], int]]) ->
 
 
 def _write_cpuinfo(machine: Machine, tree: Tree, cores: list[tuple[tuple[int, ...], Kind]]) -> None:
-    if re.match(r"processor\s*:", machine.text):
+    if machine.is_cpuinfo:
         head = machine.text.partition("\n")[2]
-        tree.write("proc/cpuinfo", "\n".join(f"processor : {cpus[0]}\n{head}" for cpus, _ in cores))
+        repeated = "\n".join(f"processor : {cpus[0]}\n{head}" for cpus, _ in cores)
+        tree.write("proc/cpuinfo", machine.text if "\nprocessor" in machine.text else repeated)
         return
     words = {"x86_64": "flags", "riscv64": "isa", "s390x": "features"}
     entries = []

@@ -125,6 +125,16 @@ def test_lists_count_and_not_the_number_of_cpus() -> None:
     assert parse_lscpu("NUMA node0 CPU(s): 0-3\nNUMA node1 CPU(s): 4-7\n").on == frozenset(range(8))
 
 
+def test_the_oldest_version_and_a_quotation_are_read() -> None:
+    old = (
+        "CPU(s): 8\nThread(s) per core: 2\nCore(s) per socket: 2\nCPU socket(s): 2\nNUMA node0 CPU(s): 0-7\n"
+    )
+    quoted = "".join(f"> {line}\n" for line in old.splitlines())
+    for text in (old, quoted):
+        found = parse_lscpu(text)
+        assert (found.cpus, found.sockets, found.on) == (8, 2, frozenset(range(8)))
+
+
 def test_a_dash_is_not_a_number() -> None:
     found = parse_lscpu("Model name: -\nThread(s) per core: -\nSocket(s): -\nCore(s) per cluster: 4\n")
     assert (found.models, found.sockets, found.kinds[0].threads) == ((), None, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cpudeploy.errors import HostError
 from cpudeploy.probe import parse
@@ -146,3 +148,36 @@ def test_a_container_with_half_our_labels_is_not_ours() -> None:
     found = parse(with_record("debian12-docker20.10", "engine-containers", half), "h1")
     assert isinstance(container := found.containers["rag_qwen3-4b_0"], Container)
     assert container.mark is None
+
+
+def test_how_often_a_container_was_stopped_by_its_quota() -> None:
+    quiet = facts("debian12-docker20.10").containers
+    assert {container.throttled for container in quiet.values()} == {None}
+    stopped = f"{quiet['foreign'].id} 400 100\n{'0' * 64} 10 10\n"
+    found = parse(with_record("debian12-docker20.10", "throttled", stopped), "h1").containers
+    assert (found["foreign"].throttled, found["rag_qwen3-4b_0"].throttled) == (0.25, None)
+
+
+MACHINE = (
+    *("cpuinfo", "cpuinfo-all", "online", "isolated", "topology", "siblings", "kinds", "lscpu", "lscpu-rows"),
+    *("affinity", "memory-nodes", "nodes", "node-cpus", "meminfo", "limits", "throttled", "long-bit"),
+    *("os-release", "uname", "machine", "page-size", "clock"),
+    *("net/tcp", "net/fib_trie", "net/route", "net/if_inet6", "net/ipv6_route"),
+)
+LIKE_IT = st.text(
+    st.sampled_from("0123456789 \n:-,|/=kBLOCALhostMemTotalprocessorcpu.maxdocker²߀\t\x0b\u2028")
+)
+
+
+@given(st.sampled_from(MACHINE), st.one_of(LIKE_IT, st.text()))
+@settings(max_examples=400, deadline=None)
+def test_damage_to_one_answer_leaves_the_others_known(key: str, text: str) -> None:
+    whole = facts("debian12-limited")
+    found = parse(with_record("debian12-limited", key, text), "h1")
+    assert found.files == whole.files
+    cpu = found.cpu
+    if isinstance(cpu.cores, tuple):
+        assert sorted(each for core in cpu.cores for each in core.cpus) == list(cpu.usable)
+    if isinstance(found.memory.total, int) and isinstance(found.memory.available, int):
+        assert 0 <= found.memory.available <= found.memory.total
+    assert from_json(to_json(found), Facts) == found

@@ -145,6 +145,38 @@ def test_programs_of_32_bits_on_a_kernel_of_64(tree: Tree) -> None:
     assert any("32 bits" in note for note in facts.notes)
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
+def test_every_shell_reads_a_machine_with_everything(tree: Tree, shell: str) -> None:
+    if shutil.which(shell.split()[0]) is None:
+        pytest.skip(f"no {shell} here")
+    tree.cpus([((0, 1), 0, 0), ((2,), 0, 2), ((11,), 1, 0)], affinity=(0, 1, 2, 11, 12))
+    tree.write(f"{CPU}/cpu12/online", "0")
+    tree.write("sys/devices/cpu_core/cpus", "0-1,11\n")
+    tree.write("sys/devices/cpu_atom/cpus", "2\n")
+    tree.write(f"{CPU}/isolated", "12")
+    node(tree, 0, 8, "0-2", free=1)
+    node(tree, 9, 4, "11")
+    node(tree, 250, 4, "")
+    tree.cgroup(2, "/user.slice", {"user.slice/cpu.max": "150000 100000"})
+    tree.write("sys/fs/cgroup/user.slice/cpu.stat", "nr_periods 10\nnr_throttled 1\n")
+    facts = tree.facts(shell=shell)
+    assert facts.cpu.cores == (
+        Core(cpus=(0, 1), socket=0, node=0, speed=3),
+        Core(cpus=(2,), socket=0, node=0, speed=2),
+        Core(cpus=(11,), socket=1, node=9, speed=3),
+    )
+    assert (facts.cpu.quota, facts.cpu.throttled, facts.memory.total) == (1.5, 0.1, 12 << 30)
+    assert len(facts.notes) == 3
+
+
+def test_a_proc_without_ourselves_leaves_the_rest_known(tree: Tree) -> None:
+    shutil.rmtree(tree.folder / "proc/self")
+    facts = tree.facts()
+    assert facts.cpu.usable == tuple(range(8))
+    assert isinstance(facts.cpu.quota, Unknown)
+    assert facts.memory.total == 16 << 30
+
+
 # ---- Kinds of cores --------------------------------------------------------------------------------
 
 
@@ -220,6 +252,19 @@ def test_a_quota_of_the_login_is_kept_to_and_named(tree: Tree) -> None:
     facts = tree.facts()
     assert facts.cpu.quota == 2.0
     assert any("login" in note for note in facts.notes)
+
+
+def test_what_narrows_the_engines_place_narrows_containers(tree: Tree) -> None:
+    files = {
+        "system.slice/cpuset.cpus.effective": "0-1,4-5",
+        "system.slice/docker.service/cpu.max": "9 100000",
+    }
+    tree.cgroup(2, "/user.slice", files)
+    tree.write("var/run/docker.pid", "812")
+    tree.write("proc/812/cgroup", "0::/system.slice/docker.service\n")
+    cpu = tree.facts().cpu
+    assert cpu.usable == (0, 1, 4, 5)
+    assert cpu.quota is None, "the engine's own limit is not its containers'"
 
 
 def test_both_versions_beside_each_other_are_both_read(tree: Tree) -> None:

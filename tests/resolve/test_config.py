@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cpudeploy.errors import HubError
 from cpudeploy.resolve.config import shape_of
+from cpudeploy.types.base import from_json, to_json
 from cpudeploy.types.shape import AttentionLayers, ModelShape, RecurrentLayers
 
 
@@ -197,7 +198,12 @@ def test_what_can_not_be_counted_is_refused_in_words(config: dict[str, Any], tol
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**20, 2**40])
+    | st.floats()
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
@@ -218,4 +224,5 @@ def test_a_hostile_configuration_ends_in_a_shape_or_in_words(
     except HubError as error:
         assert error.what and error.do
     else:
+        assert from_json(to_json(shape), ModelShape) == shape
         assert sum(each.layers for each in shape.attention) <= 2 * shape.layers

@@ -8,10 +8,15 @@ from typing import Any
 
 import gguf
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from cpudeploy.errors import HubError
 from cpudeploy.resolve.files import read_header
-from cpudeploy.resolve.gguf import parse_header
+from cpudeploy.resolve.gguf import Parsed, parse_header
+from cpudeploy.resolve.gguf_families import KNOWN
 from cpudeploy.resolve.gguf_shape import describe
+from cpudeploy.types.base import from_json, to_json
 from cpudeploy.types.shape import AttentionLayers, ModelShape, RecurrentLayers
 
 Header = Callable[[Any], None]
@@ -121,7 +126,15 @@ PLAIN = [
     ("qwen3", 36, 2560, 32, 8, lengths(128), attends(36, 8, 128)),
     ("qwen3moe", 48, 2048, 32, 4, both(lengths(128), experts(128, 8)), attends(48, 4, 128)),
     ("phi3", 32, 3072, 24, 8, sliding(262144), attends(32, 8, 128)),
-    ("minicpm3", 62, 2560, 40, 40, lambda writer: writer.add_key_length(96), attends(62, 40, 96, 64)),
+    (
+        "minicpm3",
+        62,
+        2560,
+        40,
+        40,
+        both(lambda writer: writer.add_key_length(96), lambda writer: writer.add_kv_lora_rank(256)),
+        attends(62, 40, 96, 64),
+    ),
     ("chatglm", 40, 4096, 32, 2, lengths(128), attends(40, 2, 128)),
     ("granite", 40, 2048, 16, 4, lengths(128), attends(40, 4, 128)),
 ]
@@ -250,6 +263,17 @@ def test_layers_that_are_feed_forward_only_keep_nothing(tmp_path: Path) -> None:
     assert [each.layers for each in shape.recurrent] == [2]
 
 
+def test_a_hybrid_caches_its_layers_for_multi_token_prediction_with_the_others(tmp_path: Path) -> None:
+    more = both(
+        state_space(8192, 128, 8, 128),
+        lengths(128),
+        lambda writer: writer.add_feed_forward_length([0, 2688, 0]),
+        lambda writer: writer.add_nextn_predict_layers(1),
+    )
+    shape = read(tmp_path, "nemotron_h_moe", 3, 4096, 32, [8, 0, 8], more)
+    assert (shape.attention, shape.notes) == ((attends(2, 8, 128),), ())
+
+
 def test_other_kinds_of_states(tmp_path: Path) -> None:
     def short(writer: Any) -> None:
         writer.add_shortconv_l_cache(3)
@@ -295,6 +319,69 @@ def test_sparse_attention_keeps_an_index_besides(tmp_path: Path) -> None:
 
     shape = read(tmp_path, "glm-dsa", 78, 6144, 64, 1, indexed)
     assert shape.attention == (attends(78, 1, 576, 0), attends(21, 1, 128, 0))
+
+
+KEYS = [
+    "block_count",
+    "embedding_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.shared_kv_layers",
+    "attention.recurrent_layers",
+    "attention.indexer.key_length",
+    "attention.indexer.types",
+    "feed_forward_length",
+    "full_attention_interval",
+    "nextn_predict_layers",
+    "expert_used_count",
+    "ssm.conv_kernel",
+    "ssm.inner_size",
+    "ssm.state_size",
+    "shortconv.l_cache",
+    "kda.head_dim",
+    "wkv.head_size",
+]
+NUMBERS = st.integers(0, 9) | st.sampled_from([128, 2**20, 2**40, 2**64 - 1])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from([*sorted(KNOWN), "brandnew"]),
+    st.integers(1, 6),
+    st.dictionaries(st.sampled_from(KEYS), NUMBERS | st.lists(NUMBERS, max_size=6)),
+)
+def test_a_hostile_header_ends_in_a_shape_or_in_words(
+    architecture: str, layers: int, values: dict[str, int | list[int]]
+) -> None:
+    metadata: dict[str, Any] = {"general.architecture": architecture, f"{architecture}.block_count": layers}
+    metadata |= {f"{architecture}.{key}": each for key, each in values.items() if isinstance(each, int)}
+    lists = {f"{architecture}.{key}": (*each,) for key, each in values.items() if isinstance(each, list)}
+    parsed = Parsed(
+        metadata=metadata,
+        lists=lists,
+        chat_template=False,
+        tensor_bytes=0,
+        unknown_types=0,
+        parameters=0,
+        matrices={},
+        embedding={},
+        output=False,
+        expert_bytes=0,
+        data_offset=32,
+    )
+    try:
+        shape = describe(parsed, where="x")
+    except HubError as error:
+        assert error.what and error.do
+    else:
+        assert from_json(to_json(shape), ModelShape) == shape
+        assert sum(each.layers for each in shape.attention) <= 2 * shape.layers
 
 
 def test_encoders_keep_no_cache(tmp_path: Path) -> None:

@@ -38,16 +38,19 @@ def test_an_existing_engine_is_neither_installed_nor_started(state: str) -> None
         engine_changes(context(use="existing", engine=Engine(state=state)))
 
 
-def test_curl_is_installed_where_it_is_missed_also_beside_an_engine() -> None:
-    (change,) = curl_changes(context(placement(), tools={"apt-get": True, "curl": False}))
+def test_curl_is_installed_where_a_model_asks_for_it_and_it_is_missed() -> None:
+    wanted = placement(fetch="host")
+    (change,) = curl_changes(context(wanted, tools={"apt-get": True, "curl": False}))
     (install,) = change.operations
     assert install.args == {"packages": "curl ca-certificates"}
     assert "attempt()" in install.text
-    assert curl_changes(context(placement())) == ()
+    assert curl_changes(context(wanted)) == ()
 
 
-def test_curl_is_not_missed_where_nothing_is_fetched() -> None:
-    local = placement(source=HostPath(path="/models/m.gguf"))
+def test_curl_is_not_missed_where_the_host_need_not_fetch() -> None:
+    for fetch in ("auto", "controller"):
+        assert curl_changes(context(placement(fetch=fetch), tools={"apt-get": True})) == ()
+    local = placement(source=HostPath(path="/models/m.gguf"), fetch="host")
     assert curl_changes(context(local, tools={"apt-get": True})) == ()
     assert curl_changes(context(tools={"apt-get": True})) == ()
 
@@ -57,5 +60,5 @@ def test_curl_that_cannot_be_installed_is_told_at_the_plan(id: str, tools: dict[
     known = facts().os
     os: Os = msgspec.structs.replace(known, id=id)
     with pytest.raises(HostError, match="curl") as error:
-        curl_changes(context(placement(), os=os, tools=tools))
+        curl_changes(context(placement(fetch="host"), os=os, tools=tools))
     assert "install curl" in error.value.do

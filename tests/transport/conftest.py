@@ -109,23 +109,28 @@ def until(holds: Callable[[], bool]) -> bool:
     return False
 
 
-def listens(port: int) -> bool:
-    with socket.socket() as sock:
-        return sock.connect_ex(("127.0.0.1", port)) == 0
+def listens(port: int, address: str = "127.0.0.1") -> bool:
+    try:
+        socket.create_connection((address, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
-def start_sshd(folder: Path, *, host_key: Path, extra: str = "") -> tuple[subprocess.Popen[bytes], int]:
+def start_sshd(
+    folder: Path, *, host_key: Path, extra: str = "", address: str = "127.0.0.1"
+) -> tuple[subprocess.Popen[bytes], int]:
     port = free_port()
     config = folder / f"sshd_config.{port}"
     config.write_text(
-        f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {host_key}\nPidFile none\nUsePAM no\n"
+        f"ListenAddress {address}\nPort {port}\nHostKey {host_key}\nPidFile none\nUsePAM no\n"
         f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
         f"PermitRootLogin yes\nMaxStartups 100\n{extra}\n"
     )
     Path("/run/sshd").mkdir(exist_ok=True)
     with (folder / f"sshd.{port}.log").open("wb") as log:
         process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(config)], stderr=log)
-    assert until(lambda: listens(port)), f"no sshd on {port}"
+    assert until(lambda: listens(port, address)), f"no sshd on {port}"
     return process, port
 
 

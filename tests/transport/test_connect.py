@@ -8,12 +8,14 @@ import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from cpudeploy.errors import ConnectError
-from cpudeploy.transport import Connection
+from cpudeploy.secrets import Secrets
+from cpudeploy.transport import Connection, Starts, connect
 from cpudeploy.types.deployment import Host, Ssh
 
 from .conftest import Sshd, free_port, new_key, public, sh, start_sshd
@@ -225,6 +227,38 @@ def test_resets_that_go_on_are_told(
     with pytest.raises(ConnectError, match="broke off before SSH was set up"):
         open_connection(sshd.host("root", port=server.server_address[1]))
     assert server.seen == 3
+
+
+def test_many_at_once_never_knock_at_one_door_together(sshd: Sshd, tmp_path: Path) -> None:
+    """Thirty hosts behind one jump, whose sshd turns everybody away beyond ten that are not logged in yet."""
+    process, port = start_sshd(sshd.folder, host_key=sshd.folder / "host_key", extra="MaxStartups 10:100:10")
+    kind, blob = public(sshd.folder / "host_key").split()[:2]
+    known = tmp_path / "known_hosts"
+    known.write_text(f"door {kind} {blob}\ninner {kind} {blob}\n")
+    config = config_with(sshd, known)
+    config.write_text(
+        f"Host h*\n HostName 127.0.0.1\n Port {sshd.port}\n HostKeyAlias inner\n ProxyJump door\n User root\n"
+        f"Host door\n HostName 127.0.0.1\n Port {port}\n HostKeyAlias door\n User root\n" + config.read_text()
+    )
+    starts = Starts()
+
+    def reach(number: int) -> bool:
+        host = Host(name=f"h{number}", ssh=Ssh(address=f"h{number}", config=str(config)))
+        connection = connect(host, Secrets(tmp_path), starts)
+        try:
+            return works(connection)
+        finally:
+            connection.close()
+
+    try:
+        with ThreadPoolExecutor(30) as pool:
+            assert all(pool.map(reach, range(30)))
+    finally:
+        process.terminate()
+        process.wait()
+    log = (sshd.folder / f"sshd.{port}.log").read_text()
+    assert log.count("Accepted publickey") == 30
+    assert "MaxStartups" not in log
 
 
 def test_a_jump_from_the_ssh_configuration_is_taken(sshd: Sshd, open_connection: Open) -> None:

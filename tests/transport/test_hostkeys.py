@@ -18,7 +18,9 @@ def blob(key: bytes) -> str:
     return base64.b64encode(key).decode()
 
 
-def settings(file: Path, *, accept_new: bool = False, known_name: str = "web1") -> Settings:
+def settings(
+    file: Path, *, accept_new: bool = False, hash_names: bool = False, known_name: str = "web1"
+) -> Settings:
     return Settings(
         name="h1",
         address="web1",
@@ -29,6 +31,8 @@ def settings(file: Path, *, accept_new: bool = False, known_name: str = "web1") 
         only_key_files=False,
         agent=None,
         known_hosts=(file, file.with_name("absent")),
+        record_in=file,
+        hash_names=hash_names,
         accept_new=accept_new,
         connect_timeout_s=10,
     )
@@ -101,3 +105,10 @@ def test_a_key_of_another_kind_does_not_pass_as_new(file: Path) -> None:
     file.write_text(f"web1 ssh-rsa {blob(OTHER)}\n")
     with pytest.raises(ConnectError, match="HOST KEY CHANGED"):
         check(settings(file, accept_new=True), "ssh-ed25519", KEY)
+
+
+def test_a_name_is_hashed_where_ssh_would_and_found_again(file: Path) -> None:
+    hashing = settings(file, accept_new=True, hash_names=True)
+    assert check(hashing, "ssh-ed25519", KEY)
+    assert file.read_text().startswith("|1|") and "web1" not in file.read_text()
+    assert check(hashing, "ssh-ed25519", KEY) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -15,44 +14,15 @@ from cpudeploy.secrets import Secrets
 from cpudeploy.transport import Connection, connect
 from cpudeploy.transport.hosts import PUT
 from cpudeploy.transport.http import http_client
-from cpudeploy.transport.local import LocalConnection, ProcessWire
 from cpudeploy.transport.shell import assignments, quote
-from cpudeploy.transport.wire import Deadline, Wire
-from cpudeploy.types.deployment import Host, Ssh
 
-from .conftest import free_port, sh, until
-
-HERE = Host(name="here", connection="local", ssh=Ssh(address="here"))
-
-
-class Busybox(LocalConnection):
-    """Processes in a folder with busybox as its only program."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(HERE, Secrets(folder))
-        self._folder = folder
-
-    def _start(self, command: str, deadline: Deadline) -> Wire:
-        return ProcessWire(f"exec chroot {quote(str(self._folder))} /bin/sh -c {quote(command)}")
+from .busybox import HERE, Busybox, busybox_world
+from .conftest import free_port, until
 
 
 @pytest.fixture(scope="module")
 def busybox(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Busybox:
-    folder = tmp_path_factory.mktemp("busybox")
-    (folder / "bin").mkdir()
-    (folder / "tmp").mkdir()
-    (folder / "dev").mkdir()
-    (folder / "dev" / "null").touch()
-    shutil.copy("/usr/bin/busybox", folder / "bin" / "busybox")
-    linked = subprocess.run(["ldd", "/usr/bin/busybox"], capture_output=True, text=True, check=False)
-    for word in linked.stdout.split():
-        if word.startswith("/"):
-            place = folder / word.lstrip("/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(word, place)
-    for applet in sh("/usr/bin/busybox", "--list").split():
-        (folder / "bin" / applet).symlink_to("busybox") if applet != "busybox" else None
-    return Busybox(folder)
+    return busybox_world(tmp_path_factory.mktemp("busybox"))
 
 
 @pytest.fixture(params=["here", "busybox"])

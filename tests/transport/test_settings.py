@@ -96,3 +96,59 @@ def test_without_a_client_the_manifest_alone_counts_and_that_is_said(
     assert settings.known_name == "[10.0.0.1]:2222"
     assert tmp_path / ".ssh" / "known_hosts" in settings.known_hosts
     assert len(settings.notes) == 1 and "no ssh client" in settings.notes[0]
+
+
+@pytest.mark.parametrize("address", ["2001:db8::5", "[2001:db8::5]", "2001:DB8:0:0::5"])
+def test_an_ipv6_address_is_one_with_and_without_brackets(config: Path, address: str) -> None:
+    settings = resolve("h1", ssh(config, address, port=2222))
+    assert (settings.address, settings.port) == ("2001:db8::5", 2222)
+    assert settings.known_name == "[2001:db8::5]:2222"
+    assert resolve("h1", ssh(config, address)).known_name == "2001:db8::5"
+
+
+@pytest.mark.parametrize("address", ["fe80::1%eth0", "[fe80::1%eth0]"])
+def test_an_ipv6_scope_stays_with_its_address(config: Path, address: str) -> None:
+    assert resolve("h1", ssh(config, address)).address == "fe80::1%eth0"
+
+
+@pytest.mark.parametrize(
+    ("jump", "address", "port"),
+    [
+        ("[2001:db8::1]:2201", "2001:db8::1", 2201),
+        ("ops@[2001:db8::1]", "2001:db8::1", 22),
+        ("ssh://ops@first:2201", "first", 2201),
+    ],
+)
+def test_a_jump_is_a_name_or_an_ipv6_address_with_or_without_user_and_port(
+    config: Path, jump: str, address: str, port: int
+) -> None:
+    config.write_text(f"Host web1\n  ProxyJump {jump}\n")
+    hop = resolve("h1", ssh(config)).jump
+    assert hop is not None
+    assert (hop.address, hop.port) == (address, port)
+
+
+def test_tokens_and_variables_of_file_names_are_filled_in(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYS", "/srv/keys")
+    config.write_text(
+        "Host web1\n  HostName 10.0.0.1\n  HostKeyAlias cluster\n  IdentityFile ${KEYS}/%n-%k-%p\n"
+        "  UserKnownHostsFile ~/known-%h\n"
+    )
+    settings = resolve("h1", ssh(config))
+    assert settings.key_files == (Path("/srv/keys/web1-cluster-22"),)
+    assert settings.record_in == Path.home() / "known-10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("UserKnownHostsFile /srv/a /srv/b", Path("/srv/a")),
+        ("UserKnownHostsFile none", None),
+        ("UserKnownHostsFile /dev/null", None),
+    ],
+)
+def test_new_keys_go_where_ssh_puts_them(config: Path, line: str, file: Path | None) -> None:
+    config.write_text(f"Host *\n  {line}\n")
+    assert resolve("h1", ssh(config)).record_in == file

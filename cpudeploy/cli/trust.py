@@ -1,0 +1,115 @@
+"""`cpudeploy trust`: see host keys that nobody knows yet, and record those that are right."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import inventory_option, playbooks_option
+
+if TYPE_CHECKING:
+    from ..errors import CpudeployError
+    from ..transport.trust import Shown
+    from ..types.deployment import Host
+
+_AT_ONCE = 32
+_ROUNDS = 10
+"""More hops than a way to a host can have."""
+
+
+@click.command("trust")
+@click.argument("hosts", nargs=-1, metavar="[HOST]...")
+@inventory_option
+@playbooks_option
+@click.option("--yes", is_flag=True, help="Record them without asking.")
+def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...], yes: bool) -> int:
+    """Show the keys of hosts (all, or those named) that are not known yet, and record them in known_hosts.
+
+    Compare each fingerprint with what the host itself says: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
+    """
+    from ..errors import ERROR, OK, UsageError, worst
+    from ..manifest import load
+    from .terminal import stdout
+    from .troubles import code_of, tell
+
+    deployment = load(inventory, playbooks).deployment
+    for name in hosts:
+        if name not in deployment.hosts:
+            raise UsageError(
+                f"no host {name} in the manifest", do=f"choose from {', '.join(deployment.hosts)}"
+            )
+    pending = [host for name, host in deployment.hosts.items() if not hosts or name in hosts]
+    troubles: dict[str, CpudeployError] = {}
+    answers: dict[tuple[str, str], bool] = {}
+    refused: list[str] = []
+    # A host behind a jump shows its key only once the jump is known: so round after round.
+    for _ in range(_ROUNDS):
+        found = _look(pending, troubles)
+        pending = []
+        for host, shown in found:
+            if shown is None:
+                stdout().write(f"{host.name}: known" if host.connection == "ssh" else f"{host.name}: local")
+                continue
+            question = (shown.known_name, shown.fingerprint)
+            if question not in answers:
+                answers[question] = _answer(shown, troubles, host.name, yes=yes)
+            if answers[question]:
+                pending.append(host)
+            elif host.name not in troubles:
+                refused.append(host.name)
+        if not pending:
+            break
+    tell(troubles)
+    if refused and not yes and not sys.stdin.isatty():
+        raise UsageError(
+            f"nobody can be asked here, so nothing was recorded for {', '.join(refused)}",
+            do="compare the fingerprints, then run it in a terminal, or with --yes",
+        )
+    return worst([ERROR if refused else OK, *(code_of(error) for error in troubles.values())])
+
+
+def _look(hosts: Iterable[Host], troubles: dict[str, CpudeployError]) -> list[tuple[Host, Shown | None]]:
+    """The next unknown key of each host; what keeps one from showing any is its trouble."""
+    from ..errors import CpudeployError
+    from ..transport import Starts
+    from ..transport.trust import next_unknown
+
+    starts = Starts()
+
+    def one(host: Host) -> Shown | CpudeployError | None:
+        try:
+            return next_unknown(host, starts)
+        except CpudeployError as error:
+            return error
+
+    found: list[tuple[Host, Shown | None]] = []
+    hosts = list(hosts)
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        for host, result in zip(hosts, pool.map(one, hosts), strict=True):
+            if isinstance(result, CpudeployError):
+                troubles[host.name] = result
+            else:
+                found.append((host, result))
+    return found
+
+
+def _answer(shown: Shown, troubles: dict[str, CpudeployError], host: str, *, yes: bool) -> bool:
+    """Show a key, ask, and record it; whether it is recorded now."""
+    from ..errors import CpudeployError
+    from .terminal import stdout
+
+    stdout().write(f"{shown.hop}: {shown.known_name} shows {shown.algorithm} {shown.fingerprint}")
+    if not yes and not (sys.stdin.isatty() and click.confirm(f"Record it in {shown.file}?", err=True)):
+        return False
+    try:
+        file = shown.record()
+    except CpudeployError as error:
+        troubles[host] = error
+        return False
+    stdout().write(f"{shown.hop}: recorded in {file}")
+    return True
