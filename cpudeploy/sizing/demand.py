@@ -95,6 +95,7 @@ def demand(
             kv_type=str(params.get("kv_type", "f16")),
             ubatch=int(params.get("ubatch", 512)),
             cache_ram=int(params.get("cache_ram_mib", 0)) * MIB,
+            checkpoints=int(params.get("checkpoints", 2)),
             projector=projector,
             flags=None if isinstance(facts.cpu.flags, Unknown) else frozenset(facts.cpu.flags),
         )
