@@ -35,7 +35,7 @@ from cpudeploy.types.recommendation import Speed
 from cpudeploy.types.shape import ModelShape, Tensors
 from tests.lab import cache, llama, models
 
-ROUNDS = 5
+ROUNDS = 3
 CONTEXT = 512
 PROMPT = 8
 SPARE = 2 << 30
@@ -146,7 +146,7 @@ def ask(running: server.Server, parallel: int) -> float:
     """Tokens a second of all slots, each answering at the same time."""
 
     def one(slot: int) -> float:
-        body = {"prompt": [5 + slot] * PROMPT, "n_predict": 32, "ignore_eos": True, "cache_prompt": False}
+        body = {"prompt": [5 + slot] * PROMPT, "n_predict": 24, "ignore_eos": True, "cache_prompt": False}
         return float(server.post(running, "/completion", body)["timings"]["predicted_per_second"])
 
     with ThreadPoolExecutor(parallel) as pool:
