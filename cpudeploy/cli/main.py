@@ -12,6 +12,8 @@ COMMANDS = (
     "validate",
     "trust",
     "facts",
+    "explain",
+    "recommend",
     "plan",
     "apply",
     "status",

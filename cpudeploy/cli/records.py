@@ -91,7 +91,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
-    again = f"record it again: cpudeploy facts -o {path.parent}"
+    again = f"remove it and record again: cpudeploy facts -o {path.parent}"
     try:
         data: Any = json.loads(path.read_bytes())
         _refuse_newer(path, data, kind.__struct_defaults__[0])

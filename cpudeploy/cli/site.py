@@ -90,7 +90,7 @@ def site(
     connection at the end."""
     manifest, deployment, secrets = read_manifest(inventory, playbooks, limit, ask_sudo)
     if model:
-        deployment = narrowed(deployment, _hosts_of(deployment, model))
+        deployment = narrowed(deployment, hosts_of(deployment, model))
     found = Site(manifest=manifest, deployment=deployment, secrets=secrets)
     try:
         _reach(found)
@@ -138,7 +138,7 @@ def narrowed(deployment: Deployment, hosts: Collection[str]) -> Deployment:
     )
 
 
-def _hosts_of(deployment: Deployment, model: str) -> set[str]:
+def hosts_of(deployment: Deployment, model: str) -> set[str]:
     """Hosts of a model. Raises UsageError for one that the manifest doesn't place here."""
     hosts = {placement.host for placement in deployment.placements if placement.model == model}
     if not hosts:

@@ -57,6 +57,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         backend_names=tuple(backend_map.entries or ()) if backend_map is not None else (),
         playbooks=shelf.playbooks,
     )
+    placements, written = build_placements(root, house, problems)
     deployment = Deployment(
         name=name,
         base=str(base),
@@ -66,11 +67,13 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         mirrors=build_mirrors(root, problems),
         registries=build_registries(root, base, problems),
         backends=backends,
-        placements=build_placements(root, house, problems),
+        placements=placements,
     )
     problems.raise_if_any()
     places = {f"hosts.{name}": host.node.place for name, host in declared.hosts.items()}
-    return Manifest(deployment=deployment, positions={**places, **positions(root)}, playbooks=shelf.playbooks)
+    return Manifest(
+        deployment=deployment, positions={**places, **written, **positions(root)}, playbooks=shelf.playbooks
+    )
 
 
 def _deployment_name(settings: Settings, problems: Problems) -> str:

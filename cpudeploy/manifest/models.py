@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..types.base import from_data
-from ..types.deployment import Backend, Placement
+from ..types.deployment import Backend, Placement, Positions
 from ..types.playbook import Playbook
 from .checks import check_clashes, check_listen, check_playbook_fit, check_texts
 from .document import Node
@@ -35,8 +35,9 @@ class House:
     playbooks: Mapping[str, Playbook]
 
 
-def build_placements(root: Node, house: House, problems: Problems) -> tuple[Placement, ...]:
-    """Model by model, within a model as `on` lists its hosts."""
+def build_placements(root: Node, house: House, problems: Problems) -> tuple[tuple[Placement, ...], Positions]:
+    """Model by model, within a model as `on` lists its hosts; and where the value of each setting stands
+    that a placement has, whichever layer it came from (`qwen@genoa-1.context`)."""
     placed: list[tuple[Placement, Settings]] = []
     models = Settings(root).get("models")
     for name, node in (models.entries or {}).items() if models is not None else ():
@@ -54,7 +55,12 @@ def build_placements(root: Node, house: House, problems: Problems) -> tuple[Plac
             if placement is not None:
                 placed.append((placement, settings))
     check_clashes(placed, problems)
-    return tuple(placement for placement, _ in placed)
+    written = {
+        f"{placement.model}@{placement.host}.{key}": node.place
+        for placement, settings in placed
+        for key, node in (settings.node.entries or {}).items()
+    }
+    return tuple(placement for placement, _ in placed), written
 
 
 def _places(model: str, node: Node, house: House, problems: Problems) -> Iterator[tuple[str, Node]]:

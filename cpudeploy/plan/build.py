@@ -24,6 +24,7 @@ from ..steps.docker_engine import engine_changes
 from ..steps.found import is_ours
 from ..steps.image import image_changes
 from ..steps.network import network_changes
+from ..steps.platform import refuse_wrong_platform
 from ..steps.remove_all import remove_all_changes
 from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
@@ -83,7 +84,16 @@ def make_plan(
     warnings = (*plan.warnings, *not_yet_warnings(deployment))
     if recorded and any(placement.api_key is not None for placement in deployment.placements):
         warnings = (*warnings, "no secret was read: whether an API key changed is not known")
-    return msgspec.structs.replace(plan, warnings=warnings, recorded=recorded)
+    hosts = {name: _postponed(deployment, host) for name, host in plan.hosts.items()}
+    return msgspec.structs.replace(plan, hosts=hosts, warnings=warnings, recorded=recorded)
+
+
+def _postponed(deployment: Deployment, plan: HostPlan) -> HostPlan:
+    """A host for which nothing could be planned even with the facts it lacks: that is the reason to give."""
+    why = deployment_not_yet(deployment) or host_not_yet(plan.host)
+    if not plan.unknown or not why or plan.host.retired:
+        return plan
+    return msgspec.structs.replace(plan, unknown="", postponed=why)
 
 
 def destroy_plan(
@@ -125,8 +135,7 @@ def _plan(
             try:
                 hosts[name] = of(context)
             except CpudeployError as error:
-                known = msgspec.structs.replace(nothing, headline=headline(facts[name]))
-                hosts[name] = msgspec.structs.replace(known, unknown=error.sentence)
+                hosts[name] = _not_planned(context, error)
     return Plan(
         deployment=deployment.name,
         base=deployment.base,
@@ -136,6 +145,10 @@ def _plan(
         warnings=_notes(resolved),
         destroy=destroy,
     )
+
+
+def _not_planned(context: HostContext, error: CpudeployError) -> HostPlan:
+    return HostPlan(host=context.host, headline=headline(context.facts), changes=(), unknown=error.sentence)
 
 
 def _notes(resolved: Resolved) -> tuple[str, ...]:
@@ -175,9 +188,12 @@ def _with_left_out(
     left = not_yet.keys() | missing.keys()
     placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
     narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
-    plan = _host_plan(
-        narrowed, playbooks, origin, _left_alone(context, left), recorded, repack=repack, fleet=fleet
-    )
+    try:
+        plan = _host_plan(
+            narrowed, playbooks, origin, _left_alone(context, left), recorded, repack=repack, fleet=fleet
+        )
+    except CpudeployError as error:
+        plan = _not_planned(context, error)
     return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=missing)
 
 
@@ -230,7 +246,7 @@ def _host_plan(
             "there is no root on this host: the login is not root and sudo is not used",
             do="log in as root, or allow sudo for this user",
         )
-    placements = list(context.deployment.placements)
+    placements = [each for each in context.deployment.placements if each.host == context.host.name]
     blind = _unknown_engine(context, recorded)
     changes: list[Change] = []
     if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
@@ -239,6 +255,8 @@ def _host_plan(
             begun = _plan_of(context, tuple(changes), warnings=(_ENGINE_FIRST,))
             return msgspec.structs.replace(begun, partial=True)
     engines = [context.deployment.backends[name] for name in dict.fromkeys(p.backend for p in placements)]
+    for engine in engines:
+        refuse_wrong_platform(context, context.resolved.images[engine.name])
     flags = dict.fromkeys(
         warning
         for backend in engines

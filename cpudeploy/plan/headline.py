@@ -20,8 +20,9 @@ def headline(facts: Facts) -> str:
     parts = [facts.os.name or "unknown system"]
     parts.append(_cores(facts.cpu))
     total, available = facts.memory.total, facts.memory.available
-    if isinstance(total, int) and isinstance(available, int):
-        parts.append(f"{available / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB free")
+    if isinstance(total, int):
+        free = f"{available / (1 << 30):.1f} of " if isinstance(available, int) else ""
+        parts.append(f"{free}{total / (1 << 30):.1f} GiB" + (" free" if free else ""))
     best = next((label for ability, label in _NOTABLE if able(facts, ability) is True), None)
     if best:
         parts.append(best)

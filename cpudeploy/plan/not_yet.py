@@ -91,4 +91,4 @@ def _secrets(placement: Placement) -> Iterator[tuple[str, SecretRef]]:
 
 
 def _secret(what: str, secret: SecretRef) -> str:
-    return f"{what} can't be read by {secret.kind}; do: use from_env or from_file"
+    return f"{what} can't be read by {secret.kind}; do: use from_env, from_file or from_command"

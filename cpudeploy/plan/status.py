@@ -12,7 +12,9 @@ from ..steps.compare import drift
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Container, Facts
 from ..types.names import container_name
+from ..types.playbook import Playbook
 from ..types.status import State, StatusRow
+from .not_yet import deployment_not_yet, host_not_yet, model_not_yet
 
 
 def status_rows(
@@ -20,25 +22,39 @@ def status_rows(
     facts: Mapping[str, Facts],
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
+    *,
+    playbooks: Mapping[str, Playbook],
 ) -> tuple[StatusRow, ...]:
     """Rows in manifest order for hosts that told their facts; then one for each other host, with why."""
     return (
-        *(_row(deployment.name, p, facts[p.host]) for p in deployment.placements if p.host in facts),
+        *(
+            _row(deployment.name, p, facts[p.host], _what_to_do(deployment, p, playbooks))
+            for p in deployment.placements
+            if p.host in facts
+        ),
         *(StatusRow(host=name, state="unreachable", detail=why) for name, why in (unreachable or {}).items()),
         *(StatusRow(host=name, state="unknown", detail=why) for name, why in (unknown or {}).items()),
     )
 
 
-def _row(deployment: str, placement: Placement, facts: Facts) -> StatusRow:
+def _what_to_do(deployment: Deployment, placement: Placement, playbooks: Mapping[str, Playbook]) -> str:
+    """How a model that is missing gets there, or why it won't yet."""
+    not_yet = (
+        deployment_not_yet(deployment)
+        or host_not_yet(deployment.hosts[placement.host])
+        or model_not_yet(placement, playbooks[deployment.backends[placement.backend].playbook])
+    )
+    return f"not yet: {not_yet}" if not_yet else "cpudeploy apply"
+
+
+def _row(deployment: str, placement: Placement, facts: Facts, to_do: str) -> StatusRow:
     if facts.engine.state == "stopped":
         return StatusRow(
             host=placement.host, model=placement.model, state="stopped", detail="the Docker engine is stopped"
         )
     container = facts.containers.get(container_name(deployment, placement.model, 0))
     if container is None or container.mark is None or container.mark.deployment != deployment:
-        return StatusRow(
-            host=placement.host, model=placement.model, state="missing", detail="cpudeploy apply"
-        )
+        return StatusRow(host=placement.host, model=placement.model, state="missing", detail=to_do)
     state, detail = _state(deployment, placement, facts, container)
     publish = container.publish[0] if container.publish else None
     return StatusRow(

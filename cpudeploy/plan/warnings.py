@@ -17,8 +17,12 @@ def sizing_warnings(
     """One line each, for the models whose containers change: what runs unchanged was told of when it came."""
     changed = {change.subject for change in changes if change.step == "container"}
     mine = [allocation for model, allocation in allocations.items() if model in changed]
-    told = [f"{allocation.model}: {warning}" for allocation in mine for warning in allocation.warnings]
-    return (*_memory_now(context, mine), *told)
+    told: dict[str, list[str]] = {}
+    for allocation in mine:
+        for warning in allocation.warnings:
+            told.setdefault(warning, []).append(allocation.model)
+    named = (f"{', '.join(models)}: {warning}" for warning, models in told.items())
+    return (*_memory_now(context, mine), *named)
 
 
 def _memory_now(context: HostContext, mine: Iterable[Allocation]) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ def change_lines(
             title = f"instance {allocation.instance}" if len(allocations) > 1 else ""
             lines += allocation_lines(allocation, title, ink=ink, width=width, verbose=verbose)
     if verbose:
+        if change.unknown:
+            lines += _operation(ink, "do", f"nothing: {change.unknown}", width)
         for operation in change.operations:
             lines += _operation(ink, "do", operation_text(operation), width)
         for operation in change.revert or ():

@@ -18,6 +18,7 @@ from ..types.playbook import Playbook
 from ..types.resolved import ResolvedWeights
 from ..types.shape import ModelShape, Tensors, Variant
 from .gguf import MIB, Serving, container_limit, gguf_need, slot_tokens
+from .kv import cells_of
 
 DEFAULT_CONTEXT = 8192
 
@@ -133,23 +134,31 @@ def reasons_of(demand: Demand) -> dict[str, str]:
     if demand.measures is None:
         return {"engine": "all of `memory:`, since the model's files tell nothing"}
     shape, serving = demand.measures.shape, demand.measures.serving
-    slots = f"{serving.parallel} × {slot_tokens(serving.context)} tokens"
+    slots = _counted(serving.parallel, "slot")
+    state = "for each slot" + (
+        f" and {serving.checkpoints} copies to go back to" if serving.checkpoints else ""
+    )
     parts = {
         "weights": "the model's files, which the engine maps into memory",
-        "repack": "matrices rearranged for this CPU, beside the file",
-        "kv": f"{' + '.join(_layers(shape))}, {serving.kv_type}, for {slots}",
-        "state": f"recurrent layers keep a state of fixed size for each of {serving.parallel} requests",
-        "compute": f"work space for prompt batches of {serving.ubatch} tokens, {shape.vocabulary} words",
-        "engine": "the server itself",
-        "cache": "`cache_ram_mib`, prompts kept beside the slots",
-        "projector": "the file that lets the model see, with its buffers",
+        "repack": "matrices kept a second time, arranged for this CPU",
+        "kv": f"in {serving.kv_type} for {slots}: {' + '.join(_layers(shape, serving))}",
+        "state": f"what recurrent layers and windows keep, {state}",
+        "compute": f"prompt batches of {serving.batch} tokens, a vocabulary of {shape.vocabulary}",
+        "engine": f"the server, its vocabulary, {slots}",
+        "cache": "prompts kept beside the slots, as `cache_ram_mib` says",
+        "projector": "the file that lets the model see, and its buffers",
     }
     return {part: why for part, why in parts.items() if getattr(demand.need, part)}
 
 
-def _layers(shape: ModelShape) -> list[str]:
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _layers(shape: ModelShape, serving: Serving) -> list[str]:
     return [
-        f"{each.layers} layers × {each.kv_heads} heads × ({each.key_length} + {each.value_length})"
-        + (f" within a window of {each.window}" if each.window else "")
+        f"{_counted(each.layers, 'layer')} × {_counted(each.kv_heads, 'head')} × "
+        f"({each.key_length} + {each.value_length}) × "
+        f"{cells_of(each, serving)} tokens" + (f" (a window of {each.window})" if each.window else "")
         for each in shape.attention
     ]

@@ -19,7 +19,9 @@ from .memory import gib
 _NARROW = "q8_0"
 """A KV type of half the size that answers hardly differ with."""
 
-_PLAIN = ("F32", "F16", "BF16")
+_PLAIN = ("F32", "F16", "BF16", "Q8_0")
+"""Quantisations whose matrices are all of one type; others mix, each publisher in another way."""
+
 _REPACKED = "Q4_0"
 """The type that every CPU's kernels rearrange: the worst case for a file whose matrices are not known."""
 

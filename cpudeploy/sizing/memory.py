@@ -57,7 +57,10 @@ def bind(
     """The binding of every instance, decided ones first. On a host with one node of memory there is none."""
     free = _node_rooms(facts, reserve, others)
     if len(free) < 2:
-        return {name: Binding(mems="", reason="the host has one NUMA node") for name in seats}
+        nodes = facts.memory.nodes
+        one = "the host has one NUMA node"
+        why = f"the host's NUMA nodes are unknown ({nodes.unknown})" if isinstance(nodes, Unknown) else one
+        return {name: Binding(mems="", reason=why) for name in seats}
     bound: dict[str, Binding] = {}
     for name, seat in seats.items():
         if seat.bound is not None:

@@ -85,6 +85,7 @@ def weights_changes(
     entry = weights.entry or weights.source
     begun = sum(held.partial.get(file.sha256, 0) for file in missing)
     resume = f" · {decimal_size(begun)} already there" if begun else ""
+    what = f"{decimal_size(to_fetch)} to fetch{resume}{why_way} · {_checksum(weights, wanted)}"
     return (
         Change(
             id=f"weights:{weights.tree}",
@@ -93,7 +94,7 @@ def weights_changes(
             subject="weights",
             action="create",
             why=f"model {placement.model}",
-            summary=f"{entry}   {decimal_size(to_fetch)} to fetch{resume}{why_way} · {_checksum(weights, wanted)}",
+            summary=f"{entry}   {what}",
             before=Fingerprint(
                 equals={pointer("weights", "trees", weights.tree): _as_found(folder)}, at_least=at_least
             ),

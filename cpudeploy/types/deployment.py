@@ -13,7 +13,8 @@ from typing import Literal
 from .base import SecretRef, Struct
 
 Positions = dict[str, str]
-"""Dotted path in the manifest (`models.qwen.port`) → `file:line:column`."""
+"""Dotted path in the manifest (`models.qwen.port`) → `file:line:column`; and under `model@host.setting` where
+the value stands that a placement has."""
 
 
 class Ssh(Struct, frozen=True, kw_only=True):

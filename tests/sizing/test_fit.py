@@ -17,11 +17,15 @@ from tests.factories import GIB, cores, deployment, facts, placement, playbooks,
 MIB = 1 << 20
 
 
-def with_params(**params) -> dict[str, Playbook]:
+def with_params(**defaults) -> dict[str, Playbook]:
     """The shipped playbooks, llama.cpp's with other defaults."""
     known = playbooks()
     llama = known["llama-cpp"]
-    return {**known, "llama-cpp": msgspec.structs.replace(llama, params={**llama.params, **params})}
+    others = {
+        name: msgspec.structs.replace(llama.parameters[name], default=value)
+        for name, value in defaults.items()
+    }
+    return {**known, "llama-cpp": msgspec.structs.replace(llama, parameters={**llama.parameters, **others})}
 
 
 def allocations(host, *placements, known=None, books=None, fleet=None, hosts=("one",)):
@@ -84,7 +88,7 @@ def test_a_narrower_cache_is_advised_where_the_playbook_knows_it_and_it_fits():
 class TestQuantisations:
     BIG = tensors(size=4 * GIB, matrices={"F16": 4 * GIB})
     VARIANTS = (
-        Variant(quant="Q8_0", size=2 * GIB),
+        Variant(quant="Q8_0", size=3 * GIB),
         Variant(quant="Q4_K_M", size=GIB),
         Variant(quant="Q2_K", size=GIB // 2),
     )
@@ -100,7 +104,7 @@ class TestQuantisations:
 
     def test_the_largest_that_fits_whatever_its_matrices_are(self):
         wanted = placement()
-        advice = refused(facts(memory=4 * GIB), wanted, known=self.known(wanted))
+        advice = refused(facts(memory=3 * GIB), wanted, known=self.known(wanted))
         assert "quant Q4_K_M" in advice
         assert "Q2_K" not in advice
 
@@ -136,7 +140,8 @@ class TestOtherHosts:
     def test_nor_one_of_another_architecture(self):
         big = placement(context=8192, parallel=4)
         two = facts("two")
-        fleet = {"one": facts(memory=GIB), "two": msgspec.structs.replace(two, os=arm(two.os))}
+        arm = msgspec.structs.replace(two.os, arch="arm64")
+        fleet = {"one": facts(memory=GIB), "two": msgspec.structs.replace(two, os=arm)}
         assert "to two" not in refused(fleet["one"], big, fleet=fleet, hosts=self.TWO)
 
     def test_a_file_that_lies_on_a_host_stays_there(self):
@@ -150,10 +155,6 @@ class TestOtherHosts:
         advice = refused(fleet["one"], *two, fleet=fleet, hosts=self.TWO)
         assert "move a to two" in advice
         assert "shared" in advice
-
-
-def arm(os):
-    return msgspec.structs.replace(os, arch="arm64")
 
 
 def test_memory_that_the_manifest_sets_is_not_answered_with_a_smaller_context():
