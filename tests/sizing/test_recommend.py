@@ -229,6 +229,13 @@ def test_a_context_beyond_what_the_model_knows_is_refused_and_a_known_one_advise
     assert "context: 8192" in told.advice.lines
 
 
+def test_a_model_that_does_not_tell_its_trained_context_is_not_tried_with_more_than_the_wish():
+    wish = placement(source=repo(), context=3000)
+    told = asked(facts(), wish, known=world(wish, shape=shape(context_length=0)))
+    assert {way.context for choice in told.choices for way in choice.largest} == {3000}
+    assert any("3000" in note for note in told.notes)
+
+
 # ---- Advice --------------------------------------------------------------------------------------------
 
 
