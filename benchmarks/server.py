@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 SAMPLE_S = 0.05
-START_S = 120
-REQUEST_S = 900
+START_S = 300
+REQUEST_S = 1800
 ANSWER_TOKENS = 8
 
 

@@ -6,6 +6,7 @@ makes one stream a slot. The figures agree with what the engine's log calls KV a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from ..types.shape import AttentionLayers, ModelShape
@@ -52,6 +53,16 @@ def checkpoint_bytes(shape: ModelShape, serving: Serving) -> int:
     )
     copies = serving.checkpoints + 1 if serving.checkpoints > 0 else 0
     return copies * (int(windows) * serving.parallel + state_bytes(shape, serving))
+
+
+def cache_bytes(shape: ModelShape, serving: Serving) -> int:
+    """The prompt cache: its limit, and one slot's whole state more, since the engine adds an entry before it
+    looks whether it was too much. Nothing where it is off."""
+    if not serving.cache_ram:
+        return 0
+    one = replace(serving, parallel=1)
+    entry = kv_bytes(shape, one) + state_bytes(shape, one) + checkpoint_bytes(shape, one)
+    return serving.cache_ram + entry
 
 
 def cells_of(layers: AttentionLayers, serving: Serving) -> int:
