@@ -18,6 +18,7 @@ _UNITS = {
 }
 _LARGEST = 2**50
 _SMALLEST = 2**20
+_HIGHEST = 1 << 16
 _CPU_LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 
 
@@ -49,6 +50,8 @@ def check_cpu_list(text: str) -> None:
     for part in text.split(","):
         first, _, last = part.partition("-")
         cpus = range(int(first), int(last or first) + 1)
+        if cpus.stop > _HIGHEST:
+            raise ValueError(f"not a list of CPUs: no machine has CPU {cpus.stop - 1}")
         if not cpus:
             raise ValueError(f"a list with the backward range {part}")
         if seen.intersection(cpus):
