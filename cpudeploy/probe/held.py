@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from typing import Any
 
@@ -18,9 +17,9 @@ _DISK = re.compile(r"\s(\d+)\s+\d+\s+(-?\d+)\s+\S+\s+(/.*)$")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
-def read_releases(records: Records) -> dict[str, Any]:
+def read_releases(records: Records) -> dict[str, dict[str, Any]]:
     """Deployment → release id → document. One that can't be read stands as its reason."""
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {}
     for path, record in records.below("release:").items():
         deployment, _, name = path.split("/", 2)
         found.setdefault(deployment, {})[name.removesuffix(".json")] = _json(record)
@@ -102,8 +101,8 @@ def _json(record: Record) -> Any:
     if record.code != 0:
         return {"unknown": record.text.strip()}
     try:
-        return json.loads(record.text)
-    except ValueError:
+        return msgspec.json.decode(record.text)
+    except (ValueError, RecursionError):
         return {"unknown": "not JSON"}
 
 

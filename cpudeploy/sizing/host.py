@@ -15,7 +15,7 @@ from ..types.playbook import Playbook
 from ..types.release import Instance
 from ..types.resolved import Resolved
 from .cores import Share, share_cores
-from .cpulist import parse_cpulist
+from .cpulist import told_cpulist
 from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of
 from .fit import ways_to_fit
 from .memory import Binding, Seat, bind, gib, room, shown
@@ -42,7 +42,7 @@ class Sizing:
             facts,
             [fresh_wish(each) if self.repack else kept_wish(name, each, facts) for each in placements],
             reserve=reserve.cpus,
-            pinned={key: parse_cpulist(each.cpuset) for key, each in others.items() if each.cpuset},
+            pinned={key: told_cpulist(each.cpuset) for key, each in others.items() if each.cpuset},
         )
         asks = [self._ask(each, shares[each.model], facts) for each in placements]
         _refuse_full(facts, room(facts, reserve.memory, others), asks)
