@@ -115,7 +115,7 @@ SETTINGS = (
         Model(
             "gemma3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, quant=Type.Q8_0, window=512, tied=True
         ),
-        1536,
+        1280,
         2,
     ),
     Setting(

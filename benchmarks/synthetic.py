@@ -107,7 +107,7 @@ def _metadata(writer: gguf.GGUFWriter, model: Model) -> None:
 
 
 def _vocabulary(writer: gguf.GGUFWriter, model: Model) -> None:
-    """Letters, then pairs of what there is; ASCII, so that any answer is a text. Gemma has scores, others merges."""
+    """Letters, then pairs of what there is; ASCII, so that answers are texts. Gemma has no merges."""
     letters = [chr(code) for code in range(33, 127)]
     tokens, merges = list(letters), []
     known = set(tokens)
