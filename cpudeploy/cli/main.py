@@ -17,6 +17,7 @@ COMMANDS = (
     "plan",
     "apply",
     "status",
+    "recommend",
     "logs",
     "chat",
     "destroy",

@@ -96,4 +96,5 @@ def _show(told: Sequence[Recommendation], deployment: str, output: str) -> None:
 
 
 def _code(told: Sequence[Recommendation]) -> int:
-    return ERROR if any(each.problem for each in told) else OK
+    """An error only where nothing at all could be told of what was asked."""
+    return ERROR if told and all(each.problem for each in told) else OK

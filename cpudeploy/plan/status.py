@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import cast
 
-from ..sizing.allocate import running_instance
+from ..sizing.running import running_instance
 from ..steps.compare import drift
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Container, Facts

@@ -19,9 +19,9 @@ from ..types.facts import Core, Facts
 T = TypeVar("T")
 
 FAST = 0.92
-"""A core is fast when its speed is at least this part of the fastest core's. Engines work in lock-step, so
-that one slow core holds up all of them. Favoured cores of one kind differ by less; the closest of Intel's E
-cores turn at nine tenths of the P cores' clock, and get less done in each turn."""
+"""A core is fast when its speed is at least this part of the fastest one's. Engines work in lock-step: one
+slow core holds up all of them. Favoured cores of one kind differ by less; the closest of Intel's E cores
+turn at nine tenths of the P cores' clock, and get less done in each turn."""
 
 _ONE_THREAD_A_CORE = frozenset({"arm64", "arm", "riscv64"})
 """Architectures whose servers have no SMT, but for a few that are gone from the market."""
@@ -109,14 +109,15 @@ def by_node(cores: Iterable[Core]) -> dict[int, list[Core]]:
 
 def deal(cores: Sequence[Core], parts: int) -> list[tuple[Core, ...]]:
     """`cores` (at least `parts` of them) in so many parts, the largest first. Each part lies within one NUMA
-    node, or has whole nodes where there are more nodes than parts; the smallest is as large as it can be.
+    node, or has whole nodes where there are more nodes than parts and none comes off badly for it.
     """
     nodes = list(by_node(cores).values())
-    ways = [_within_nodes(nodes, parts)]
+    dealt = _within_nodes(nodes, parts)
     if parts < len(nodes):
-        blocks = [tuple(core for node in block for core in node) for block in _split(nodes, parts)]
-        ways.insert(0, blocks)
-    dealt = max(ways, key=lambda way: min(map(len, way)))
+        whole = [tuple(core for node in block for core in node) for block in _split(nodes, parts)]
+        # Nodes differ a little by what is reserved in them, and a lot where others have most of one.
+        if min(map(len, whole)) >= 0.75 * min(map(len, dealt)):
+            dealt = whole
     return sorted(dealt, key=len, reverse=True)
 
 
@@ -153,6 +154,6 @@ def _alone(usable: Iterable[int], facts: Facts) -> Iterable[Core]:
     return (Core(cpus=(cpu,), socket=0, node=node_of.get(cpu, first)) for cpu in usable)
 
 
-def whole(quota: float) -> int:
+def whole_cpus(quota: float) -> int:
     """Threads that a quota of CPU time keeps busy without being throttled."""
     return max(1, math.floor(quota))

@@ -70,6 +70,8 @@ def recommend(
     notes = (
         [f"{', '.join(missing)} of the same host is not counted: nothing is known of it"] if missing else []
     )
+    if not trained:
+        notes.append(f"its files tell no trained context: more than {context} was not tried")
     if any(choice.estimated for choice in choices):
         notes.append("≈ worked out from the size of its files: the header was not read")
     return Recommendation(
@@ -152,7 +154,7 @@ class _Trial:
     def _largest(self, variant: _Variant, trained: int) -> Iterator[Combination]:
         """Down the stairs: for each number of requests the largest context; those that are not outdone."""
         wish = self.placement.context or 0
-        most = trained or max(wish, DEFAULT_CONTEXT)
+        most = trained or wish
         powers = (1 << power for power in range(most.bit_length()))
         tried = {
             tokens for tokens in (*powers, wish, most) if _LEAST_CONTEXT <= tokens <= most or tokens == most

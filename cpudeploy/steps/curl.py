@@ -27,7 +27,7 @@ def curl_changes(context: HostContext) -> tuple[Change, ...]:
     if not asked or facts.tools.get("curl", False):
         return ()
     refuse_without_apt(
-        facts, "curl, which `fetch: host` needs,", "install curl there yourself, or write `fetch: auto`"
+        facts, "curl, which fetch: host needs,", "install curl there yourself, or write `fetch: auto`"
     )
     return (
         Change(

@@ -42,7 +42,8 @@ class Allocation(Struct, frozen=True, kw_only=True):
     threads: for decoding. threads_batch: for prompt batches.
     context: tokens a request; parallel: requests at a time; context_total: tokens of all slots as the
     engine rounds them. memory: the container's limit in bytes.
-    kept: taken over from the running instance. reasons: field → one clause for people.
+    kept: its cores are taken over from the running instance. reasons: field of this or of `need` → one clause
+    for people; `limit` is that of `memory`. warnings: what is allowed but should be known before.
     """
 
     model: str

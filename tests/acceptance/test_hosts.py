@@ -25,7 +25,7 @@ pytestmark = pytest.mark.lab
 BARE = "bare12"
 INSIDE = "inside"
 JUMP = "jump"
-MANY = tuple(f"many{number:02}" for number in range(1, 41))
+MANY = tuple(f"many{number:02}" for number in range(1, 51))
 SMOL = "HuggingFaceTB/SmolLM2-135M-Instruct-GGUF"
 SMOL_SIZE = 98_362_432
 SUITES = {(3, 11): "bookworm", (3, 13): "trixie"}
@@ -154,7 +154,7 @@ def test_a_machine_deploys_to_itself(inside: Site):
 
 @pytest.fixture(scope="module")
 def many(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """Forty hosts and a jump with an sshd as it comes: (folder with their manifest, ssh configuration)."""
+    """Fifty hosts and a jump with an sshd as it comes: (folder with their manifest, ssh configuration)."""
     lab.add(HostSpec(JUMP, light=True), *(HostSpec(name, light=True) for name in MANY))
     folder = tmp_path_factory.mktemp("many")
     config = folder / "ssh_config"
@@ -191,7 +191,7 @@ def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_forty_hosts_behind_one_jump_are_trusted_and_reached_at_once(many: tuple[Path, Path]):
+def test_fifty_hosts_behind_one_jump_are_trusted_and_reached_at_once(many: tuple[Path, Path]):
     folder, _ = many
     trusted = run_in(folder, "trust", "--yes")
     assert trusted.returncode == 0, trusted.stdout + trusted.stderr

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from cpudeploy.cli.records import write_records
+from cpudeploy.types.deployment import HuggingFace
+from cpudeploy.types.records import RecordedWeights, Records
+from tests.factories import placement, resolved, tensors
 from tests.resolve.gguf_files import write_gguf
 from tests.resolve.hubs import Repo, RunningHub, run_hub
 
@@ -114,17 +118,26 @@ def test_what_is_advised_to_be_written_is_yaml_the_manifest_takes(site: Path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_recorded_facts_serve_as_well_and_nobody_is_asked(site: Path, hub: RunningHub):
+def test_recorded_facts_carry_the_bandwidth_and_nobody_is_asked(site: Path, hub: RunningHub):
     recorded = site / "recorded"
-    recorded.mkdir()
-    facts = json.loads(cpudeploy("facts", "--format", "json", cwd=site).stdout)["here"]
-    facts["memory"]["bandwidth"] = 40 * 10**9
-    (recorded / "here.json").write_text(json.dumps(facts))
+    cpudeploy("facts", "--measure", "-o", str(recorded), cwd=site)  # the registry of the image is not there
+    source = HuggingFace(repo="org/m-GGUF", quant="Q4_K_M")
+    told_before = resolved(placement("m"), tensors=tensors(size=10**9, matrices={"Q4_K": 9 * 10**8}))
+    weights = RecordedWeights(source=source, format="gguf", told=told_before.weights["m@one"])
+    write_records(recorded, Records(weights=(weights,)))
     asked = len(hub.server.requests)
-    done = run(site, "--facts", str(recorded), "--format", "json")
-    (only,) = json.loads(done.stdout)["recommendations"]
-    assert "nothing is recorded" in only["problem"]
-    assert (done.returncode, len(hub.server.requests)) == (1, asked)
+    (only,) = told(site, "--facts", str(recorded))
+    assert only["bandwidth"] in range(10**8, 10**14)
+    assert only["choices"][0]["speed"]["one"]["high"] > 0
+    assert len(hub.server.requests) == asked
+
+
+def test_a_model_of_which_nothing_is_recorded_is_told_as_such(site: Path):
+    recorded = site / "recorded"
+    cpudeploy("facts", "-o", str(recorded), cwd=site)
+    done = run(site, "--facts", str(recorded))
+    assert done.returncode == 1
+    assert "nothing is recorded" in done.stdout
 
 
 def test_a_host_without_facts_is_told_beside_the_others(tmp_path: Path, hub: RunningHub):

@@ -23,6 +23,7 @@ SPEC = ContainerSpec(
     env={"A": "1"},
     publish=(Publish(address="127.0.0.1", port=8100, container_port=8080),),
     cpuset="0-3",
+    cpuset_mems="0",
     memory=2**30,
     shm=2**26,
     cap_add=("SYS_NICE",),
@@ -58,6 +59,7 @@ def test_what_keeps_a_model_in_its_bounds_is_said() -> None:
     host = body()["HostConfig"]
     assert host["Memory"] == host["MemorySwap"] == 2**30
     assert host["CpusetCpus"] == "0-3"
+    assert host["CpusetMems"] == "0"
     assert host["CapDrop"] == ["ALL"]
     assert host["ReadonlyRootfs"] is True
     assert host["PidsLimit"] == 4096
@@ -90,6 +92,7 @@ def test_an_engines_own_spellings_are_no_difference() -> None:
     ("field", "found"),
     [
         ("CpusetCpus", ""),
+        ("CpusetMems", ""),
         ("Memory", 0),
         ("PidsLimit", None),
         ("ReadonlyRootfs", False),

@@ -22,7 +22,7 @@ from tests.simulated import SimulatedHost
 MIB = 1 << 20
 PLAYBOOKS = playbooks()
 thorough = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 
 

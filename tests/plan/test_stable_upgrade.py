@@ -82,3 +82,17 @@ def test_another_wish_for_cpus_is_followed(host):
     moved = msgspec.structs.replace(WISH, cpus="numa:1")
     (allocation,) = planned(deployment(moved), host).hosts["one"].allocations
     assert (allocation.cpuset, allocation.mems, allocation.kept) == ("4-7", "1", False)
+
+
+def test_a_smaller_limit_of_an_earlier_estimate_stays_and_is_told(host):
+    instance(host)["container"]["memory"] = 1 << 26
+    host.container("rag_smol_0").update(memory=1 << 26, memory_swap=1 << 26)
+    plan = planned(deployment(WISH), host)
+    assert plan.empty
+    (allocation,) = plan.hosts["one"].allocations
+    assert "--repack" in allocation.warnings[0]
+    again = make_plan(
+        deployment(WISH), playbooks(), {"one": host.facts()}, resolved(WISH), origin="here", repack=True
+    )
+    (fresh,) = again.hosts["one"].allocations
+    assert fresh.memory >= fresh.need.total

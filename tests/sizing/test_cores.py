@@ -132,6 +132,14 @@ class TestNuma:
         found = given(numa(4, 4), *(Wish(name, "auto") for name in "ab"), reserve=0)
         assert [share.nodes for share in found.values()] == [(0, 1), (2, 3)]
 
+    def test_a_node_that_has_the_reserve_is_no_worse_for_it(self):
+        found = given(numa(16, 4), *(Wish(name, "auto") for name in "abc"))
+        assert [(share.threads, share.nodes) for share in found.values()] == [
+            (32, (0, 1)),
+            (16, (2,)),
+            (14, (3,)),
+        ]
+
     def test_nodes_that_are_nearly_full_make_nobody_poor(self):
         pinned = {"theirs": frozenset(range(1, 8))}  # one core of node 0 is free
         found = given(numa(8, 2), Wish("a", "auto"), Wish("b", "auto"), reserve=0, pinned=pinned)

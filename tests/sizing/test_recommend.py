@@ -115,9 +115,9 @@ def test_another_quantisation_that_fits_does_so_whatever_its_file_turns_out_to_b
     told = asked(host, wish, known=known)
     for variant in VARIANTS:
         row = next(choice for choice in told.choices if choice.quant == variant.quant)
-        family = "F16" if variant.quant == "F16" else variant.quant[:4].rstrip("_")
-        if variant.quant == "F16" and kind == "Q4_0":
-            continue  # a plain file is never rearranged
+        family = variant.quant.removesuffix("_M")
+        if variant.quant in ("F16", "Q8_0") and kind != "family":
+            continue  # all of such a file is of the type it is named after
         real = as_file(known, wish, variant, {family if kind == "family" else kind: int(variant.size * 0.9)})
         for way in row.largest:
             assert written(host, wish, known=real, context=way.context, parallel=way.parallel)
@@ -227,6 +227,13 @@ def test_a_context_beyond_what_the_model_knows_is_refused_and_a_known_one_advise
     assert chosen(told).wish is None
     assert told.advice.context == 8192
     assert "context: 8192" in told.advice.lines
+
+
+def test_a_model_that_does_not_tell_its_trained_context_is_not_tried_with_more_than_the_wish():
+    wish = placement(source=repo(), context=3000)
+    told = asked(facts(), wish, known=world(wish, shape=shape(context_length=0)))
+    assert {way.context for choice in told.choices for way in choice.largest} == {3000}
+    assert any("3000" in note for note in told.notes)
 
 
 # ---- Advice --------------------------------------------------------------------------------------------

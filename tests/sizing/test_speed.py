@@ -15,22 +15,38 @@ from tests.factories import shape, tensors
 GENOA = frozenset({"avx2", "avx512f", "avx512_vnni"})
 ONE = Serving(context=2048, parallel=1)
 
-# Measured with llama-server b11434 (AVX2 build) on two cores of an EPYC with VNNI, the machine's bandwidth
-# measured right beside it: docs/recommend.md. Type of the matrices, MB of them, layers, threads, requests,
-# GB/s, tokens a second of one request.
+# Measured with llama-server on two cores of an EPYC with VNNI, beside other work (docs/recommend.md). Type of
+# the matrices, MB of them, layers, threads, requests, GB/s that memory gave, tokens a second of all requests.
 MEASURED = [
-    ("Q4_0", 604, 22, 1, 1, 27.6, 27.1),
+    ("Q4_1", 96, 30, 1, 1, 31.5, 90.1),
+    ("Q4_1", 96, 30, 1, 4, 31.3, 106.4),
+    ("Q4_1", 96, 30, 2, 1, 38.0, 126.8),
+    ("Q4_1", 96, 30, 2, 4, 39.4, 175.1),
+    ("Q4_0", 582, 22, 1, 1, 27.9, 25.2),
+    ("Q4_0", 582, 22, 1, 4, 27.6, 28.6),
+    ("Q4_0", 582, 22, 2, 1, 36.8, 39.3),
+    ("Q4_0", 582, 22, 2, 4, 50.6, 42.0),
+    ("Q4_K", 582, 22, 1, 1, 26.4, 26.7),
+    ("Q4_K", 582, 22, 1, 4, 26.2, 29.5),
+    ("Q4_K", 582, 22, 2, 1, 36.4, 38.3),
+    ("Q4_K", 582, 22, 2, 4, 53.7, 40.5),
+    ("Q8_0", 1099, 22, 1, 1, 28.9, 19.4),
+    ("Q8_0", 1099, 22, 1, 4, 28.2, 19.6),
+    ("Q8_0", 1099, 22, 2, 1, 48.3, 19.6),
+    ("Q8_0", 1099, 22, 2, 4, 48.1, 25.8),
+    ("F16", 2069, 22, 1, 1, 25.1, 10.7),
+    ("F16", 2069, 22, 1, 4, 25.9, 16.5),
+    ("F16", 2069, 22, 2, 1, 49.3, 13.5),
+    ("F16", 2069, 22, 2, 4, 46.8, 23.0),
+    ("Q4_K", 1641, 28, 1, 1, 23.3, 8.9),
+    ("Q4_K", 1641, 28, 1, 4, 22.6, 9.3),
+    ("Q4_K", 1641, 28, 2, 1, 43.0, 9.9),
+    ("Q4_K", 1641, 28, 2, 4, 39.8, 10.0),
+]
+# In quieter minutes, memory read by a program in C.
+QUIET = [
     ("Q4_0", 604, 22, 2, 1, 46.9, 35.4),
-    ("Q4_0", 604, 22, 1, 4, 24.1, 8.1),
-    ("Q4_0", 604, 22, 2, 2, 27.7, 19.1),
-    ("Q4_0", 604, 22, 2, 8, 27.9, 6.2),
     ("Q8_0", 1139, 22, 2, 1, 36.4, 24.7),
-    ("F16", 2141, 22, 2, 1, 45.4, 14.5),
-    ("Q4_K", 1712, 28, 1, 1, 26.4, 11.7),
-    ("Q4_K", 1712, 28, 2, 1, 32.2, 13.2),
-    ("Q4_K", 1712, 28, 2, 4, 28.2, 4.2),
-    ("Q4_1", 92, 30, 1, 1, 26.6, 91.6),
-    ("Q4_1", 92, 30, 2, 1, 42.6, 104.1),
 ]
 
 
@@ -45,7 +61,7 @@ def speed(*, kind="Q4_K", mb=4000, layers=32, bandwidth=100e9, threads=16, servi
     return found
 
 
-@pytest.mark.parametrize(("kind", "mb", "layers", "threads", "requests", "gbs", "measured"), MEASURED)
+@pytest.mark.parametrize(("kind", "mb", "layers", "threads", "requests", "gbs", "measured"), MEASURED + QUIET)
 def test_what_was_measured_lies_within_the_range(kind, mb, layers, threads, requests, gbs, measured):
     told = speed(
         kind=kind,
@@ -53,9 +69,9 @@ def test_what_was_measured_lies_within_the_range(kind, mb, layers, threads, requ
         layers=layers,
         threads=threads,
         bandwidth=gbs * 1e9,
-        serving=replace(ONE, parallel=requests),
+        serving=Serving(context=512, parallel=requests),
     )
-    assert told.total.low <= measured * requests <= told.total.high
+    assert told.total.low <= measured <= told.total.high
 
 
 @pytest.mark.parametrize("reached", [0.55, 0.65])

@@ -1,0 +1,71 @@
+"""What already runs of a placement, and what of it stays. In: facts. Out: the recorded instance, wishes with
+what they hold, limits that are kept. Pure.
+
+A model whose wishes did not change keeps what it has: a newer version that estimates otherwise, or somebody
+else's container, is no reason for a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..types.deployment import Placement
+from ..types.facts import Container, Facts
+from ..types.names import container_name
+from ..types.release import Instance, read_release
+from .cores import Wish
+from .demand import Demand
+
+
+def running_instance(deployment: str, model: str, facts: Facts) -> Instance | None:
+    """The spec that runs (or last ran) for a model on this host; None without a container or its record."""
+    container = _container(deployment, model, facts)
+    if container is None or container.mark is None:
+        return None
+    release = read_release(facts.releases.get(deployment, {}).get(container.mark.release))
+    return release.instances.get(container_name(deployment, model, 0)) if release else None
+
+
+def is_others(container: Container, deployment: str) -> bool:
+    """Whether somebody else's container holds what it has: a foreign one that runs, another deployment's in
+    any case (it may run again)."""
+    if container.mark is None:
+        return container.running
+    return container.mark.deployment != deployment
+
+
+def fresh_wish(placement: Placement) -> Wish:
+    """As if nothing of it ran."""
+    return Wish(name=placement.model, cpus=placement.cpus)
+
+
+def kept_wish(deployment: str, placement: Placement, facts: Facts) -> Wish:
+    """With what it has now and may keep: its wish did not change, or its record is lost."""
+    wish = fresh_wish(placement)
+    running = running_instance(deployment, placement.model, facts)
+    if running is None:
+        container = _container(deployment, placement.model, facts)
+        return wish if container is None else replace(wish, running=container.cpuset)
+    if running.cpus != placement.cpus:
+        return wish
+    return replace(
+        wish, running=running.container.cpuset, threads=running.threads, batch=running.threads_batch
+    )
+
+
+def kept_limit(wanted: Demand, running: Instance | None) -> int | None:
+    """The limit of the running container while all that its need comes from is as it was, in bytes."""
+    if running is None:
+        return None
+    now = (wanted.context, wanted.placement.parallel, wanted.tree, wanted.placement.memory)
+    same = (running.context, running.parallel, running.tree, running.memory_asked) == now
+    # A parameter that the record does not know of came with a newer playbook: nobody wished for it.
+    told = all(running.params.get(name, value) == value for name, value in wanted.params.items())
+    return running.container.memory if same and told else None
+
+
+def _container(deployment: str, model: str, facts: Facts) -> Container | None:
+    """Ours of that name."""
+    container = facts.containers.get(container_name(deployment, model, 0))
+    ours = container is not None and container.mark is not None and container.mark.deployment == deployment
+    return container if ours else None
