@@ -119,10 +119,10 @@ SETTINGS = (
         2,
     ),
     Setting(
-        "states: Qwen3.5-0.8B's shape",
-        Model("qwen35-08b", "qwen35", 24, 1024, 3584, 8, 2, 256, 248320, inner=2048, tied=True),
+        "states: those of Qwen3.5-0.8B, 8 slots",
+        Model("states", "qwen35", 24, 256, 512, 4, 1, 64, 32000, inner=2048),
         256,
-        4,
+        8,
     ),
 )
 

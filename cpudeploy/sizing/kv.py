@@ -43,16 +43,18 @@ def checkpoint_bytes(shape: ModelShape, serving: Serving) -> int:
     """The copies that slots keep of what can't be taken back token by token: states, and the tokens within
     each window. Nothing for models that attend to everything.
 
-    One copy a slot more than the engine's limit: it lets go of old ones as it makes new ones, and the
-    allocator doesn't give everything back in between.
+    One copy more for every four slots begun: the new one is made before an old one goes, and the allocator
+    doesn't give everything back.
     """
     windows = sum(
         _cell(each, serving) * min(each.window, cells_of(each, serving))
         for each in shape.attention
         if each.window
     )
-    copies = serving.checkpoints + 1 if serving.checkpoints > 0 else 0
-    return copies * (int(windows) * serving.parallel + state_bytes(shape, serving))
+    if serving.checkpoints <= 0:
+        return 0
+    copies = serving.checkpoints * serving.parallel + -(-serving.parallel // 4)
+    return copies * (int(windows) + state_bytes(shape, replace(serving, parallel=1)))
 
 
 def cache_bytes(shape: ModelShape, serving: Serving) -> int:
