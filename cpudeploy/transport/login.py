@@ -16,7 +16,7 @@ from paramiko.auth_strategy import AuthSource, AuthStrategy, InMemoryPrivateKey
 
 from .settings import Settings
 
-_MOST_TRIES = 6
+MOST_TRIES = 6
 """sshd's MaxAuthTries: further keys would only get the connection cut."""
 
 
@@ -30,7 +30,7 @@ class Keys(AuthStrategy):
 
     def get_sources(self) -> Iterator[AuthSource]:
         for number, (label, key) in enumerate(self._keys()):
-            if number == _MOST_TRIES:
+            if number == MOST_TRIES:
                 self.tried.append("more keys were not tried (set IdentitiesOnly and IdentityFile)")
                 return
             # Named before it is sent: the server may cut the connection on it.

@@ -21,7 +21,7 @@ import paramiko
 
 from ..errors import ConnectError
 from .hostkeys import check, is_known, known
-from .login import Keys
+from .login import MOST_TRIES, Keys
 from .settings import Settings
 from .starts import Starts
 
@@ -70,14 +70,21 @@ def _connected(settings: Settings, judge: Judge, starts: Starts) -> fabric.Conne
             close_ssh(connection)
             raise
         except Exception as error:  # paramiko raises whatever its sockets and parsers raise
-            blamed = _first_closed(connection, hops)
+            link, hop, keys = _first_closed(connection, hops)
+            lost = _lost_at_login(error, link, keys)
             close_ssh(connection)
             quick = time.monotonic() - begun < BANNER_TIMEOUT_S
-            if attempt < _ATTEMPTS and quick and _is_reset(error):
+            if attempt < _ATTEMPTS and quick and (lost or _is_reset(error)):
                 # A full MaxStartups, a firewall's rate limit: everybody must not come back at once.
                 time.sleep(attempt * (0.3 + random.random()))  # noqa: S311
                 continue
-            raise _explain(error, *blamed, quick=quick) from None
+            if lost:
+                raise ConnectError(
+                    f"{hop.address} port {hop.port} broke off in the middle of the login",
+                    where=hop.name,
+                    do="see the host's sshd log",
+                ) from None
+            raise _explain(error, hop, keys, quick=quick) from None
     raise AssertionError("unreachable")
 
 
@@ -187,10 +194,21 @@ def _chain(connection: fabric.Connection | str | None) -> list[fabric.Connection
     return chain
 
 
-def _first_closed(connection: fabric.Connection, hops: list[tuple[Settings, Keys]]) -> tuple[Settings, Keys]:
+def _first_closed(
+    connection: fabric.Connection, hops: list[tuple[Settings, Keys]]
+) -> tuple[fabric.Connection, Settings, Keys]:
     """The hop that failed: gateways open in order."""
-    links = reversed(_chain(connection))
-    return next((hop for hop, link in zip(hops, links, strict=True) if not link.is_connected), hops[-1])
+    ways = [(link, *hop) for hop, link in zip(hops, reversed(_chain(connection)), strict=True)]
+    return next((way for way in ways if not way[0].is_connected), ways[-1])
+
+
+def _lost_at_login(error: Exception, link: fabric.Connection, keys: Keys) -> bool:
+    """Whether a login failed because the connection broke, and no key was refused. sshd itself hangs up
+    only when it has seen too many keys."""
+    if not isinstance(error, paramiko.AuthenticationException) or len(keys.tried) >= MOST_TRIES:
+        return False
+    transport = link.client.get_transport()
+    return transport is not None and not transport.is_active()
 
 
 def _guard_link(connection: fabric.Connection) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 import socket
 import socketserver
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -227,6 +229,36 @@ def test_resets_that_go_on_are_told(
     with pytest.raises(ConnectError, match="broke off before SSH was set up"):
         open_connection(sshd.host("root", port=server.server_address[1]))
     assert server.seen == 3
+
+
+@pytest.mark.parametrize("deaths", [1, 100])
+def test_a_login_that_breaks_off_is_tried_again_and_not_taken_for_a_refused_key(
+    sshd: Sshd, open_connection: Open, tmp_path: Path, deaths: int
+) -> None:
+    """sshd's process dies when it looks for keys. Where it takes that command from nobody may write."""
+    folder = Path(tempfile.mkdtemp(dir="/run"))
+    folder.chmod(0o755)
+    command = folder / "keys"
+    command.write_text(
+        f"#!/bin/sh\necho >>{folder}/asked\n"
+        f"[ $(wc -l <{folder}/asked) -gt {deaths} ] || kill -KILL $PPID\ncat {sshd.folder}/authorized_keys\n"
+    )
+    command.chmod(0o755)
+    extra = f"AuthorizedKeysCommand {command}\nAuthorizedKeysCommandUser root"
+    config = config_with(sshd, tmp_path / "known_hosts")
+    process, port = start_sshd(sshd.folder, host_key=sshd.folder / "host_key", extra=extra, keys_file="none")
+    host = sshd.host("root", port=port, config=config, host_keys="accept-new")
+    try:
+        if deaths == 1:
+            assert works(open_connection(host))
+        else:
+            with pytest.raises(ConnectError, match="broke off in the middle of the login"):
+                open_connection(host)
+        assert len((folder / "asked").read_text().splitlines()) >= 2
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder)
 
 
 def test_many_at_once_never_knock_at_one_door_together(sshd: Sshd, tmp_path: Path) -> None:
