@@ -18,13 +18,16 @@ _RESIDUALS = 5
 _OUTPUT_GAPS = 1.16
 """What the allocator wastes around logits of a whole batch; fitted to logs of several builds."""
 
-_PROCESS = 40 * _MIB
+_PROCESS = 36 * _MIB
 """The program's own pages, its libraries and its pools of threads."""
 
-_TOKEN = 320
-"""Text, score, lookups and merges of one token."""
+_TOKEN, _PLAIN_TOKEN = 300, 210
+"""Text, score and lookups of one token, with and without merges."""
 
-_SLOT = _MIB
+_PLAIN = frozenset({"gemma", "gemma2", "gemma3", "gemma3n"})
+"""Architectures whose vocabularies are large and have no merges."""
+
+_SLOT = _MIB // 2
 """Threads and buffers of one request."""
 
 _CANDIDATE = 12
@@ -52,8 +55,9 @@ def compute_buffer(shape: ModelShape, tensors: Tensors, serving: Serving, *, out
 
 def engine_bytes(shape: ModelShape, serving: Serving) -> int:
     """The server itself: program, vocabulary, and what each slot has beside its cache."""
+    token = _PLAIN_TOKEN if shape.architecture in _PLAIN else _TOKEN
     slot = _SLOT + shape.vocabulary * (_CANDIDATE + _F32)
-    return _PROCESS + shape.vocabulary * _TOKEN + serving.parallel * slot
+    return _PROCESS + shape.vocabulary * token + serving.parallel * slot
 
 
 def projector_bytes(file: int) -> int:
