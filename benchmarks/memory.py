@@ -23,12 +23,12 @@ from gguf import GGMLQuantizationType as Type
 
 from benchmarks import server, synthetic
 from benchmarks.synthetic import Model
-from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, parse_header
-from cpudeploy.resolve.gguf_shape import describe, tensors_of
+from cpudeploy.resolve.local import read_local
 from cpudeploy.sizing.gguf import MIB, Serving, gguf_need
 from cpudeploy.steps.wanted import wanted_instance
 from cpudeploy.types.allocation import MemoryNeed
 from cpudeploy.types.resolved import WeightFile
+from cpudeploy.types.shape import ModelShape, Tensors
 from tests.factories import placement, playbooks
 from tests.lab import cache, llama, models
 from tests.steps.wishes import allocation_of, context_of
@@ -180,15 +180,18 @@ def measure(setting: Setting, binary: Path, folder: Path, rounds: int) -> Row:
     return Row(setting, need, runs[0].peak, runs[1].peak, max(run.high_water for run in runs))
 
 
+def header(path: Path) -> tuple[ModelShape, Tensors]:
+    """What a GGUF file tells of itself."""
+    told = read_local(path, "gguf").told
+    if told.shape is None or told.tensors is None:
+        raise ValueError(f"{path} tells no shape")
+    return told.shape, told.tensors
+
+
 def predicted(path: Path, serving: Serving) -> tuple[MemoryNeed, int]:
     """The need as sizing sees it, from the file's header, and the size of the vocabulary."""
-    with path.open("rb") as file:
-        parsed = parse_header(file.read(HEADER_LIMIT), str(path))
-    if isinstance(parsed, NeedMore):
-        raise ValueError(f"{path} has no whole header")
-    size = path.stat().st_size
-    shape = describe(parsed, where=str(path))
-    return gguf_need(shape, tensors_of([(parsed, size)]), serving, file_bytes=size), shape.vocabulary
+    shape, tensors = header(path)
+    return gguf_need(shape, tensors, serving, file_bytes=path.stat().st_size), shape.vocabulary
 
 
 def arguments(path: Path, setting: Setting, port: int) -> list[str]:
