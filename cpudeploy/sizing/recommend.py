@@ -25,7 +25,7 @@ from .advice import advise
 from .allocate import allocate
 from .cpulist import parse_cpulist
 from .demand import DEFAULT_CONTEXT
-from .fit import tensors_of
+from .quant import tensors_of
 from .serving import Serving
 from .speed import Engine, decode_speed
 
