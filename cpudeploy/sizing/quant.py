@@ -1,4 +1,4 @@
-"""What a quantisation's name tells of a file that nobody has read: its bits, and what its tensors may be. Pure."""
+"""What a quantisation's name tells of a file nobody has read: its bits, and what its tensors may be. Pure."""
 
 from __future__ import annotations
 
