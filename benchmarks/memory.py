@@ -25,7 +25,9 @@ from benchmarks import server, synthetic
 from benchmarks.synthetic import Model
 from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, parse_header
 from cpudeploy.resolve.gguf_shape import describe, tensors_of
-from cpudeploy.sizing.gguf import MIB, Serving, gguf_need
+from cpudeploy.sizing.gguf.need import gguf_need
+from cpudeploy.sizing.gguf.serving import Serving
+from cpudeploy.sizing.memory import MIB
 from cpudeploy.steps.wanted import wanted_instance
 from cpudeploy.types.allocation import MemoryNeed
 from cpudeploy.types.resolved import WeightFile

@@ -29,7 +29,7 @@ from benchmarks.synthetic import Model
 from cpudeploy.probe.bandwidth import script
 from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, parse_header
 from cpudeploy.resolve.gguf_shape import describe, tensors_of
-from cpudeploy.sizing.serving import Serving
+from cpudeploy.sizing.gguf.serving import Serving
 from cpudeploy.sizing.speed import Engine, decode_speed
 from cpudeploy.types.recommendation import Speed
 from cpudeploy.types.shape import ModelShape, Tensors

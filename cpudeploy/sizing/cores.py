@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..errors import DoesNotFit, NoRoom
+from ..types.cpulist import format_cpulist, parse_cpulist
 from ..types.facts import Core, Facts
-from .cpulist import format_cpulist, parse_cpulist
 from .machine import Machine, by_node, deal, machine, reserved_cores
 from .threads import Grant, Share, cpus_of, shares_of
 

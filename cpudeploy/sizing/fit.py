@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ..types.shape import Variant
 from .demand import Demand, Measures
-from .gguf import SLOT_GRAIN, container_limit
-from .memory import gib
+from .gguf.serving import SLOT_GRAIN
+from .memory import container_limit, gib
 from .quant import tensors_of
 
 _NARROW = "q8_0"

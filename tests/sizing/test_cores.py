@@ -7,8 +7,8 @@ import pytest
 
 from cpudeploy.errors import DoesNotFit, NoRoom
 from cpudeploy.sizing.cores import Wish, share_cores
-from cpudeploy.sizing.cpulist import format_cpulist, parse_cpulist
 from cpudeploy.types.base import Unknown
+from cpudeploy.types.cpulist import format_cpulist, parse_cpulist
 from cpudeploy.types.facts import Core
 from tests.factories import cores, facts
 
