@@ -146,8 +146,8 @@ class _Sources:
         hidden = self.usable - told if told else frozenset()
         if hidden:
             found.append(
-                f"/sys lists CPUs {format_cpulist(told)} as on-line, but CPUs {format_cpulist(hidden)} may be "
-                "used and have a topology: these are believed"
+                f"/sys lists CPUs {format_cpulist(told)} as on-line, but CPUs {format_cpulist(hidden)} may "
+                "be used and have a topology: these are believed"
             )
         numbers = read_numbers(self.records.lines("cpuinfo"))
         if numbers and self.online and len(numbers) != len(self.online):
