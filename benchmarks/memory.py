@@ -24,7 +24,9 @@ from gguf import GGMLQuantizationType as Type
 from benchmarks import server, synthetic
 from benchmarks.synthetic import Model
 from cpudeploy.resolve.local import read_local
-from cpudeploy.sizing.gguf import MIB, Serving, gguf_need
+from cpudeploy.sizing.gguf.need import gguf_need
+from cpudeploy.sizing.gguf.serving import Serving
+from cpudeploy.sizing.memory import MIB
 from cpudeploy.steps.wanted import wanted_instance
 from cpudeploy.types.allocation import MemoryNeed
 from cpudeploy.types.resolved import WeightFile

@@ -6,6 +6,7 @@ plan renders them over the closed context (model, host, cpu, alloc, image, param
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from .base import Struct
@@ -117,5 +118,9 @@ class Playbook(Struct, frozen=True, kw_only=True):
 
     @property
     def params(self) -> dict[str, Value]:
-        """The parameters' defaults; a backend's own `params` go over them."""
+        """The parameters' defaults."""
         return {name: parameter.default for name, parameter in self.parameters.items()}
+
+    def params_with(self, own: Mapping[str, Value]) -> dict[str, Value]:
+        """The defaults with a backend's own over them: what its containers are rendered and counted with."""
+        return {**self.params, **own}

@@ -15,9 +15,9 @@ import pytest
 
 from cpudeploy.errors import CpudeployError
 from cpudeploy.resolve.config import shape_of
-from cpudeploy.sizing.compute import compute_buffer
-from cpudeploy.sizing.kv import checkpoint_bytes, kv_bytes, state_bytes
-from cpudeploy.sizing.serving import Serving
+from cpudeploy.sizing.gguf.compute import compute_buffer
+from cpudeploy.sizing.gguf.kv import checkpoint_bytes, kv_bytes, state_bytes
+from cpudeploy.sizing.gguf.serving import Serving
 from cpudeploy.types.shape import ModelShape, Tensors
 from tests.factories import shape
 from tests.sizing.logged import CONFIGS, LOGS, Log

@@ -6,7 +6,7 @@ which the CPU backend always has; each was compared with what the server's log s
 
 from __future__ import annotations
 
-from ..types.shape import ModelShape, Tensors
+from ...types.shape import ModelShape, Tensors
 from .kv import cells_of
 from .serving import Serving
 

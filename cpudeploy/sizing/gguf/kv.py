@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from ..types.shape import AttentionLayers, ModelShape
+from ...types.shape import AttentionLayers, ModelShape
 from .serving import Serving, slot_tokens
 
 _ELEMENT = {
