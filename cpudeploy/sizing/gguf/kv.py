@@ -68,8 +68,8 @@ def cache_bytes(shape: ModelShape, serving: Serving) -> int:
 
 
 def cells_of(layers: AttentionLayers, serving: Serving) -> int:
-    """Cells of one stream in such layers: with a window no more than that for each of its slots, and the batch
-    being read."""
+    """Cells of one stream in such layers: with a window no more than that for each of its slots, and the
+    batch being read."""
     if layers.window is None or serving.whole_windows:
         return serving.cells
     slots = serving.parallel // serving.streams

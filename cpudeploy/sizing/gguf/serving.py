@@ -20,9 +20,10 @@ class Serving:
     projector: bytes of the mmproj file, 0 without one. flags: what the CPU can do, None: not known.
     checkpoints: copies of what can't be rolled back that a slot may keep (`--ctx-checkpoints`).
 
-    unified: all slots share one cache (`--kv-unified`). whole_windows: windowed layers keep all tokens all the
-    same (`--swa-full`, and builds before 2025-05). flash: attention without its whole matrix (`--flash-attn`;
-    builds before 2025-09 don't choose it themselves). Playbooks ask for none of it; logs of others do.
+    unified: all slots share one cache (`--kv-unified`). whole_windows: windowed layers keep all tokens all
+    the same (`--swa-full`, and builds before 2025-05). flash: attention without its whole matrix
+    (`--flash-attn`; builds before 2025-09 don't choose it themselves). Playbooks ask for none of it; logs of
+    others do.
     """
 
     context: int
