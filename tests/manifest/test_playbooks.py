@@ -96,8 +96,8 @@ def test_a_diagnosis_must_say_how_it_is_recognised(write: Path) -> None:
 @pytest.mark.parametrize(
     ("backend", "told"),
     [
-        ('image: "ghcr.io/x/y:b8999"', "6:29"),
-        ('image: "ghcr.io/x/y:latest", version: b8999', "6:60"),
+        ('image: "ghcr.io/x/y:b8999"', "6:36"),
+        ('image: "ghcr.io/x/y:latest", version: b8999', "6:67"),
         ('image: "ghcr.io/x/y:b9000"', None),
         ('image: "ghcr.io/x/y:latest"', None),
     ],
