@@ -8,8 +8,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterable
 
-from ..sizing.cpulist import parse_cpulist
 from ..types.base import Unknown
+from ..types.cpulist import parse_cpulist
 from ..types.facts import Core, Facts
 
 

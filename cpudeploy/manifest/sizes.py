@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..types.cpulist import HIGHEST
+
 _SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?\s*([A-Za-z]+)")
 _UNITS = {
     "b": 1,
@@ -18,7 +20,6 @@ _UNITS = {
 }
 _LARGEST = 2**50
 _SMALLEST = 2**20
-_HIGHEST = 1 << 16
 _CPU_LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 
 
@@ -50,7 +51,7 @@ def check_cpu_list(text: str) -> None:
     for part in text.split(","):
         first, _, last = part.partition("-")
         cpus = range(int(first), int(last or first) + 1)
-        if cpus.stop > _HIGHEST:
+        if cpus.stop > HIGHEST:
             raise ValueError(f"not a list of CPUs: no machine has CPU {cpus.stop - 1}")
         if not cpus:
             raise ValueError(f"a list with the backward range {part}")
