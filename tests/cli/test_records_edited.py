@@ -41,6 +41,7 @@ def written(folder: Path, *path: str | int, value: Any) -> Path:
         (("cpu", "cores", 1, "cpus", 0), 1 << 64, "cpu.cores"),
         (("cpu", "cores", 1, "cpus", 0), 0, "CPU 0"),
         (("cpu", "cores", 1, "cpus"), [], "cpu.cores"),
+        (("cpu", "cores"), [], "cpu.cores"),
         (("cpu", "quota"), -0.5, "cpu.quota"),
         (("disks", "/var/lib/docker", "free"), -1, "disks"),
         (("ports", 0, "port"), 70000, "ports"),
