@@ -27,7 +27,7 @@ from benchmarks import server, synthetic
 from benchmarks.memory import cpu_flags, header, say
 from benchmarks.synthetic import Model
 from cpudeploy.probe.bandwidth import script
-from cpudeploy.sizing.serving import Serving
+from cpudeploy.sizing.gguf.serving import Serving
 from cpudeploy.sizing.speed import Engine, decode_speed
 from cpudeploy.types.recommendation import Speed
 from tests.lab import cache, llama, models

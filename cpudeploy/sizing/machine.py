@@ -109,14 +109,15 @@ def by_node(cores: Iterable[Core]) -> dict[int, list[Core]]:
 
 def deal(cores: Sequence[Core], parts: int) -> list[tuple[Core, ...]]:
     """`cores` (at least `parts` of them) in so many parts, the largest first. Each part lies within one NUMA
-    node, or has whole nodes where there are more nodes than parts; the smallest is as large as it can be.
+    node, or has whole nodes where there are more nodes than parts and none comes off badly for it.
     """
     nodes = list(by_node(cores).values())
-    ways = [_within_nodes(nodes, parts)]
+    dealt = _within_nodes(nodes, parts)
     if parts < len(nodes):
-        blocks = [tuple(core for node in block for core in node) for block in _split(nodes, parts)]
-        ways.insert(0, blocks)
-    dealt = max(ways, key=lambda way: min(map(len, way)))
+        whole = [tuple(core for node in block for core in node) for block in _split(nodes, parts)]
+        # Nodes differ a little by what is reserved in them, and a lot where others have most of one.
+        if min(map(len, whole)) >= 0.75 * min(map(len, dealt)):
+            dealt = whole
     return sorted(dealt, key=len, reverse=True)
 
 
@@ -153,6 +154,6 @@ def _alone(usable: Iterable[int], facts: Facts) -> Iterable[Core]:
     return (Core(cpus=(cpu,), socket=0, node=node_of.get(cpu, first)) for cpu in usable)
 
 
-def whole(quota: float) -> int:
+def whole_cpus(quota: float) -> int:
     """Threads that a quota of CPU time keeps busy without being throttled."""
     return max(1, math.floor(quota))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..types.cpulist import format_cpulist
 from ..types.facts import Core
-from .cpulist import format_cpulist
-from .machine import Machine, whole
+from .machine import Machine, whole_cpus
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def shares_of(machine: Machine, grants: Mapping[str, Grant]) -> dict[str, Share]
     limit = machine.limited
     if limit is not None:
         wanted = _within(limit, wanted, grants)
-    over = limit is not None and sum(threads for threads, _ in wanted.values()) > whole(limit)
+    over = limit is not None and sum(threads for threads, _ in wanted.values()) > whole_cpus(limit)
     return {
         name: _share(machine, name, grant, *wanted[name], sharers=sharers, over=over)
         for name, grant in grants.items()
@@ -89,11 +89,13 @@ def _within(
     quota: float, wanted: Mapping[str, tuple[int, int]], grants: Mapping[str, Grant]
 ) -> dict[str, tuple[int, int]]:
     """No more threads than the quota: newcomers share what those that stay leave, at least one each."""
-    kept = {name: min(wanted[name][0], whole(quota)) for name, grant in grants.items() if grant.threads}
+    kept = {name: min(wanted[name][0], whole_cpus(quota)) for name, grant in grants.items() if grant.threads}
     new = {name: threads for name, (threads, _) in wanted.items() if name not in kept}
     left = max(0.0, quota - sum(kept.values()))
     for name, threads in new.items():
-        new[name] = min(threads, whole(left * threads / sum(t for n, (t, _) in wanted.items() if n in new)))
+        new[name] = min(
+            threads, whole_cpus(left * threads / sum(t for n, (t, _) in wanted.items() if n in new))
+        )
     limited = {**kept, **new}
     return {name: (limited[name], limited[name]) for name in wanted}
 

@@ -132,7 +132,7 @@ def _way(context: HostContext, placement: Placement) -> tuple[str, str]:
         return "controller", " through this machine (fetch: controller)"
     if placement.fetch == "host":
         return "host", ""
-    if context.facts.tools.get("curl", True):  # not asked: an apply will see
+    if context.facts.tools.get("curl") or not context.facts.tools:  # without any, nobody looked
         return "auto", ""
     return "controller", " through this machine (no curl on the host)"
 

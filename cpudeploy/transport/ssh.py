@@ -70,14 +70,23 @@ def _connected(settings: Settings, judge: Judge, starts: Starts) -> fabric.Conne
             close_ssh(connection)
             raise
         except Exception as error:  # paramiko raises whatever its sockets and parsers raise
-            blamed = _first_closed(connection, hops)
+            link, hop, keys = _first_closed(connection, hops)
+            hung_up = _hung_up_at_login(error, link)
+            # Where a key was refused before, it has seen too many of them: others would be counted as well.
+            lost = hung_up and keys.sent < 2
             close_ssh(connection)
             quick = time.monotonic() - begun < BANNER_TIMEOUT_S
-            if attempt < _ATTEMPTS and quick and _is_reset(error):
+            if attempt < _ATTEMPTS and quick and (lost or _is_reset(error)):
                 # A full MaxStartups, a firewall's rate limit: everybody must not come back at once.
                 time.sleep(attempt * (0.3 + random.random()))  # noqa: S311
                 continue
-            raise _explain(error, *blamed, quick=quick) from None
+            if lost:
+                raise ConnectError(
+                    f"{hop.address} port {hop.port} broke off in the middle of the login",
+                    where=hop.name,
+                    do="see the host's sshd log",
+                ) from None
+            raise _explain(error, hop, keys, quick=quick, hung_up=hung_up) from None
     raise AssertionError("unreachable")
 
 
@@ -187,10 +196,20 @@ def _chain(connection: fabric.Connection | str | None) -> list[fabric.Connection
     return chain
 
 
-def _first_closed(connection: fabric.Connection, hops: list[tuple[Settings, Keys]]) -> tuple[Settings, Keys]:
+def _first_closed(
+    connection: fabric.Connection, hops: list[tuple[Settings, Keys]]
+) -> tuple[fabric.Connection, Settings, Keys]:
     """The hop that failed: gateways open in order."""
-    links = reversed(_chain(connection))
-    return next((hop for hop, link in zip(hops, links, strict=True) if not link.is_connected), hops[-1])
+    ways = [(link, *hop) for hop, link in zip(hops, reversed(_chain(connection)), strict=True)]
+    return next((way for way in ways if not way[0].is_connected), ways[-1])
+
+
+def _hung_up_at_login(error: Exception, link: fabric.Connection) -> bool:
+    """Whether a login failed because the connection ended, and not with an answer."""
+    if not isinstance(error, paramiko.AuthenticationException):
+        return False
+    transport = link.client.get_transport()
+    return transport is not None and not transport.is_active()
 
 
 def _guard_link(connection: fabric.Connection) -> None:
@@ -214,14 +233,17 @@ def _is_reset(error: Exception) -> bool:
     return type(error) is paramiko.SSHException
 
 
-def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool) -> ConnectError:
+def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool, hung_up: bool) -> ConnectError:
     where, user = settings.name, settings.user
     place = f"{settings.address} port {settings.port}"
     if keys.tried:
         return ConnectError(
             f"login as {user} failed; tried: " + "; ".join(keys.tried),
             where=where,
-            do=f"put a public key into {user}'s authorized_keys there, or name the right user or key "
+            do=f"the host hung up after {keys.sent} keys (MaxAuthTries): name the right one, with IdentityFile "
+            "and IdentitiesOnly"
+            if hung_up
+            else f"put a public key into {user}'s authorized_keys there, or name the right user or key "
             "(IdentityFile)",
         )
     if isinstance(error, paramiko.AuthenticationException):

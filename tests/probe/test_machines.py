@@ -15,9 +15,9 @@ import pytest
 from cpudeploy.errors import DoesNotFit
 from cpudeploy.probe import parse
 from cpudeploy.sizing.cores import Wish, share_cores
-from cpudeploy.sizing.cpulist import parse_cpulist
 from cpudeploy.types.base import Unknown
 from cpudeploy.types.capability import able
+from cpudeploy.types.cpulist import parse_cpulist
 from cpudeploy.types.facts import Facts
 
 from .machines import Machine, build_tree, lscpu_document, read_machine

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cpudeploy.errors import DoesNotFit
+from cpudeploy.errors import DoesNotFit, NoRoom
 from cpudeploy.sizing.cores import Wish, share_cores
-from cpudeploy.sizing.cpulist import format_cpulist, parse_cpulist
 from cpudeploy.types.base import Unknown
+from cpudeploy.types.cpulist import format_cpulist, parse_cpulist
 from cpudeploy.types.facts import Core
 from tests.factories import cores, facts
 
@@ -131,6 +131,14 @@ class TestNuma:
     def test_fewer_models_than_nodes_get_whole_nodes(self):
         found = given(numa(4, 4), *(Wish(name, "auto") for name in "ab"), reserve=0)
         assert [share.nodes for share in found.values()] == [(0, 1), (2, 3)]
+
+    def test_a_node_that_has_the_reserve_is_no_worse_for_it(self):
+        found = given(numa(16, 4), *(Wish(name, "auto") for name in "abc"))
+        assert [(share.threads, share.nodes) for share in found.values()] == [
+            (32, (0, 1)),
+            (16, (2,)),
+            (14, (3,)),
+        ]
 
     def test_nodes_that_are_nearly_full_make_nobody_poor(self):
         pinned = {"theirs": frozenset(range(1, 8))}  # one core of node 0 is free
@@ -272,6 +280,18 @@ class TestQuota:
 )
 def test_a_shortage_is_refused_with_a_way_out(wishes):
     refused(facts(cores=cores(2)), *wishes)
+
+
+def test_a_number_that_is_too_large_is_told_the_largest_there_is():
+    assert "at most 3" in refused(facts(), Wish("a", "0"), Wish("b", "cores:4")).do
+    assert given(facts(), Wish("a", "0"), Wish("b", "cores:3"))
+
+
+def test_a_numa_node_that_there_is_not_is_told_from_a_full_one():
+    with pytest.raises(DoesNotFit) as caught:
+        given(numa(2, 2), Wish("a", "numa:7"))
+    assert not isinstance(caught.value, NoRoom)
+    assert caught.value.do == "choose from numa:0, numa:1"
 
 
 @pytest.mark.parametrize("text", ["", "0", "0-3", "0-3,8", "1,3,5-7,127"])

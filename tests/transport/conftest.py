@@ -118,13 +118,13 @@ def listens(port: int, address: str = "127.0.0.1") -> bool:
 
 
 def start_sshd(
-    folder: Path, *, host_key: Path, extra: str = "", address: str = "127.0.0.1"
+    folder: Path, *, host_key: Path, extra: str = "", address: str = "127.0.0.1", keys_file: str = ""
 ) -> tuple[subprocess.Popen[bytes], int]:
     port = free_port()
     config = folder / f"sshd_config.{port}"
     config.write_text(
         f"ListenAddress {address}\nPort {port}\nHostKey {host_key}\nPidFile none\nUsePAM no\n"
-        f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
+        f"AuthorizedKeysFile {keys_file or folder / 'authorized_keys'}\nStrictModes no\nPasswordAuthentication no\n"
         f"PermitRootLogin yes\nMaxStartups 100\n{extra}\n"
     )
     Path("/run/sshd").mkdir(exist_ok=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 import socket
 import socketserver
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +20,7 @@ from cpudeploy.secrets import Secrets
 from cpudeploy.transport import Connection, Starts, connect
 from cpudeploy.types.deployment import Host, Ssh
 
-from .conftest import Sshd, free_port, new_key, public, sh, start_sshd
+from .conftest import Sshd, free_port, new_key, public, sh, start_sshd, until
 
 Open = Callable[..., Connection]
 
@@ -111,6 +113,27 @@ def test_a_refused_key_is_named(sshd: Sshd, open_connection: Open, tmp_path: Pat
     wrong = new_key(tmp_path / "id_wrong")
     with pytest.raises(ConnectError, match=f"login as root failed; tried: {wrong}: refused by the host"):
         open_connection(sshd.host("root", config=sshd.config("wrong", key=wrong)))
+
+
+def test_an_sshd_that_hangs_up_after_two_refused_keys_is_no_broken_connection(
+    sshd: Sshd, open_connection: Open, tmp_path: Path
+) -> None:
+    """Hardened servers allow fewer tries than sshd does by itself; trying again would only be counted too."""
+    config = config_with(sshd, tmp_path / "known_hosts")
+    wrong = [new_key(tmp_path / f"id_wrong{number}") for number in range(3)]
+    config.write_text("Host *\n" + "".join(f" IdentityFile {key}\n" for key in wrong) + config.read_text())
+    process, port = start_sshd(sshd.folder, host_key=sshd.folder / "host_key", extra="MaxAuthTries 2")
+    try:
+        with pytest.raises(ConnectError, match="login as root failed; tried: ") as caught:
+            open_connection(sshd.host("root", port=port, config=config, host_keys="accept-new"))
+        log = sshd.folder / f"sshd.{port}.log"
+        assert until(lambda: "attempts exceeded" in log.read_text())
+    finally:
+        process.terminate()
+        process.wait()
+    assert [str(key) in caught.value.what for key in wrong] == [True, True, False]
+    assert "after 2 keys" in caught.value.do
+    assert log.read_text().count("attempts exceeded") == 1
 
 
 def test_a_key_with_a_passphrase_is_named_and_nothing_is_asked(
@@ -227,6 +250,36 @@ def test_resets_that_go_on_are_told(
     with pytest.raises(ConnectError, match="broke off before SSH was set up"):
         open_connection(sshd.host("root", port=server.server_address[1]))
     assert server.seen == 3
+
+
+@pytest.mark.parametrize("deaths", [1, 100])
+def test_a_login_that_breaks_off_is_tried_again_and_not_taken_for_a_refused_key(
+    sshd: Sshd, open_connection: Open, tmp_path: Path, deaths: int
+) -> None:
+    """sshd's process dies when it looks for keys. Where it takes that command from nobody may write."""
+    folder = Path(tempfile.mkdtemp(dir="/run"))
+    folder.chmod(0o755)
+    command = folder / "keys"
+    command.write_text(
+        f"#!/bin/sh\necho >>{folder}/asked\n"
+        f"[ $(wc -l <{folder}/asked) -gt {deaths} ] || kill -KILL $PPID\ncat {sshd.folder}/authorized_keys\n"
+    )
+    command.chmod(0o755)
+    extra = f"AuthorizedKeysCommand {command}\nAuthorizedKeysCommandUser root"
+    config = config_with(sshd, tmp_path / "known_hosts")
+    process, port = start_sshd(sshd.folder, host_key=sshd.folder / "host_key", extra=extra, keys_file="none")
+    host = sshd.host("root", port=port, config=config, host_keys="accept-new")
+    try:
+        if deaths == 1:
+            assert works(open_connection(host))
+        else:
+            with pytest.raises(ConnectError, match="broke off in the middle of the login"):
+                open_connection(host)
+        assert len((folder / "asked").read_text().splitlines()) >= 2
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder)
 
 
 def test_many_at_once_never_knock_at_one_door_together(sshd: Sshd, tmp_path: Path) -> None:
