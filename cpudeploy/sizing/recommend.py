@@ -62,7 +62,15 @@ def recommend(
         for other in deployment.placements
         if other.host == placement.host and f"{other.model}@{other.host}" not in resolved.weights
     ]
-    trial = _Trial(_without(deployment, placement, missing), wished, facts, resolved, playbooks)
+    others = _without(deployment, placement, missing)
+    try:
+        allocate(others, placement.host, facts, resolved, playbooks)
+    except CpudeployError as error:
+        problem = (
+            f"what else is placed there can't be given what it asks for: {error.where}: {error.sentence}"
+        )
+        return Recommendation(model=placement.model, host=placement.host, problem=problem)
+    trial = _Trial(others, wished, facts, resolved, playbooks)
     try:
         choices = tuple(trial.choices(weights, weights.shape, weights.tensors))
     except CpudeployError as error:

@@ -85,6 +85,10 @@ def test_what_is_said_to_fit_is_accepted_and_the_next_larger_refused(memory, con
     others = (placement("small", port=8101, context=512, parallel=1),) if beside else ()
     known = world(*others, wish)
     told = asked(host, wish, *others, known=known)
+    if told.problem:  # the other one alone is too much
+        with pytest.raises(DoesNotFit):
+            allocate(deployment(*others), "one", host, known, playbooks())
+        return
     best = chosen(told)
     for way in best.largest:
         got = written(host, wish, *others, known=known, context=way.context, parallel=way.parallel)
@@ -218,6 +222,13 @@ def test_a_neighbour_of_whom_nothing_is_known_is_named_and_left_out():
     told = recommend(deployment(other, wish), wish, facts(), world(wish), playbooks())
     assert chosen(told).wish is not None
     assert any("other" in note for note in told.notes)
+
+
+def test_a_neighbour_that_does_not_fit_by_itself_is_the_problem_and_named():
+    wish, other = placement(source=repo()), placement("other", port=8101, context=9000)
+    told = asked(facts(), wish, other)
+    assert not told.choices
+    assert "one other" in told.problem and "9000" in told.problem
 
 
 def test_the_default_context_is_the_wish_where_the_manifest_has_none():
