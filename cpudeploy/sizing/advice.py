@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..types.deployment import HuggingFace, ModelScope, Placement
-from ..types.recommendation import Advice, Choice, Combination
+from ..types.recommendation import Advice, Choice
 from .quant import bits_of
 
 COMFORTABLE = 10.0
@@ -74,12 +74,16 @@ def _smaller(placement: Placement, choices: Sequence[Choice]) -> Advice | None:
         lambda each: True,
     ):
         for choice in by_size:
-            ways: list[Combination] = [each for each in choice.largest if fits(each)]
+            # More than the wish is worth nothing: compared is what of it each combination gives.
+            ways = [
+                (min(each.context, context), min(each.parallel, placement.parallel))
+                for each in choice.largest
+                if fits(each)
+            ]
             if ways:
-                best = max(ways, key=lambda each: each.context * each.parallel)
+                tokens, requests = max(ways, key=lambda way: (way[0] * way[1], way))
                 why = f"{context} × {placement.parallel} does not fit in any quantisation there is"
-                tokens = min(best.context, context)
-                return _advice(placement, choice, tokens, min(best.parallel, placement.parallel), why)
+                return _advice(placement, choice, tokens, requests, why)
     return None
 
 

@@ -64,6 +64,15 @@ class TestNodes:
         host = msgspec.structs.replace(host, memory=msgspec.structs.replace(host.memory, nodes=nodes))
         assert only(host, placement(cpus="numa:1")).mems == ""
 
+    def test_cores_that_no_node_lists_bind_nobody_and_no_such_node_is_told(self):
+        host = numa(4, 2)
+        lost = tuple(msgspec.structs.replace(core, node=-1) for core in host.cpu.cores)
+        host = msgspec.structs.replace(host, cpu=msgspec.structs.replace(host.cpu, cores=lost))
+        found = only(host)
+        assert found.mems == ""
+        assert "no NUMA node lists" in found.reasons["mems"]
+        assert not any("-1" in text for text in (*found.reasons.values(), *found.warnings))
+
 
 class TestRoom:
     def test_the_reserve_of_the_manifest_is_left(self):

@@ -323,6 +323,17 @@ def test_where_nothing_fits_as_wished_fewer_requests_come_before_a_shorter_conte
     assert told.lines == (f"parallel: {told.parallel}",)
 
 
+@pytest.mark.parametrize("parallel", [1, 2, 3])
+@pytest.mark.parametrize("memory", [2, 3, 4, 5, 8])
+def test_a_context_beyond_what_the_model_knows_gives_way_to_the_longest_for_the_requests_wished(
+    memory, parallel
+):
+    wish = placement(source=repo(), context=50_000, parallel=parallel)
+    told = asked(facts(memory=memory * GIB), wish, known=world(wish, shape=shape(context_length=40_000)))
+    longest = max(way.context for way in chosen(told).largest if way.parallel >= parallel)
+    assert (told.advice.context, told.advice.parallel) == (longest, parallel)
+
+
 def test_a_revision_and_a_projector_stay_in_the_lines_to_write():
     source = HuggingFace(repo="org/name-GGUF", quant="F16", revision="v2", mmproj="mmproj-*.gguf")
     wish = placement(source=source)
