@@ -163,6 +163,7 @@ def _recommendations(
     playbooks = manifest.playbooks
     wanted = plannable(narrowed(deployment, facts), playbooks)
     resolved, missing = look_up(wanted)
+    written = {f"{each.model}@{each.host}": each for each in manifest.deployment.placements}
 
     def one(placement: Placement) -> Recommendation:
         host, backend = deployment.hosts[placement.host], deployment.backends[placement.backend]
@@ -178,7 +179,7 @@ def _recommendations(
         if problem:
             return Recommendation(model=placement.model, host=placement.host, problem=problem)
         return recommend(
-            wanted, placement, facts[placement.host], resolved, playbooks, new=question.repository
+            wanted, placement, facts[placement.host], resolved, playbooks, written=written.get(key)
         )
 
     asked = (each for each in deployment.placements if question.model in ("", each.model))

@@ -90,6 +90,7 @@ def test_what_is_asked_for_takes_the_place_of_what_the_manifest_says(site: Path)
     (only,) = told(site, "m", "--context", "1024", "--parallel", "3", "--quant", "Q8_0")
     assert (only["context"], only["parallel"]) == (1024, 3)
     assert [choice["quant"] for choice in only["choices"] if choice.get("chosen")] == ["Q8_0"]
+    assert {"context: 1024", "parallel: 3"} < set(only["advice"]["lines"])
 
 
 def test_a_measured_host_tells_its_bandwidth_and_facts_keep_it(site: Path):

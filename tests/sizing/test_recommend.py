@@ -49,7 +49,9 @@ def world(*placements, variants=VARIANTS, **changes):
 
 def asked(host, wish, *others, known=None, **more) -> Recommendation:
     everyone = (*others, wish)
-    return recommend(deployment(*everyone, **more), wish, host, known or world(*everyone), playbooks())
+    return recommend(
+        deployment(*everyone, **more), wish, host, known or world(*everyone), playbooks(), written=wish
+    )
 
 
 def written(host, wish, *others, known, **changes):
@@ -219,7 +221,7 @@ def test_a_host_that_does_not_tell_its_memory_is_told_as_such():
 
 def test_a_neighbour_of_whom_nothing_is_known_is_named_and_left_out():
     wish, other = placement(source=repo()), placement("other", port=8101)
-    told = recommend(deployment(other, wish), wish, facts(), world(wish), playbooks())
+    told = recommend(deployment(other, wish), wish, facts(), world(wish), playbooks(), written=wish)
     assert chosen(told).wish is not None
     assert any("other" in note for note in told.notes)
 
@@ -346,7 +348,7 @@ def test_a_revision_and_a_projector_stay_in_the_lines_to_write():
 
 def test_a_model_that_is_new_gets_all_of_its_lines():
     wish = placement("org/name-GGUF", source=repo("Q4_K_M"), port=8107)
-    told = recommend(deployment(wish), wish, facts(), world(wish), playbooks(), new=True)
+    told = recommend(deployment(wish), wish, facts(), world(wish), playbooks(), written=None)
     assert told.advice.name == "name"
     assert told.advice.lines == (
         "source: {huggingface: org/name-GGUF, quant: Q4_K_M}",
@@ -356,6 +358,23 @@ def test_a_model_that_is_new_gets_all_of_its_lines():
         "context: 2048",
         "parallel: 2",
     )
+
+
+def test_what_is_asked_otherwise_than_it_is_written_gets_the_lines_that_say_it():
+    written = placement(source=repo("Q4_K_M"), context=None)
+    asking = msgspec.structs.replace(written, source=repo("Q8_0"), context=4096, parallel=3)
+    known = world(written, tensors=tensors(matrices={"Q8_0": 80 * MB}), variants=VARIANTS[:2])
+
+    def lines(wish):
+        told = recommend(deployment(wish), wish, facts(), known, playbooks(), written=written)
+        return told.advice.lines
+
+    assert lines(asking) == (
+        "source: {huggingface: org/name-GGUF, quant: Q8_0}",
+        "context: 4096",
+        "parallel: 3",
+    )
+    assert lines(msgspec.structs.replace(written, context=8192)) == ()
 
 
 def test_the_shape_is_the_same_whatever_the_quantisation():
