@@ -23,14 +23,14 @@ from gguf import GGMLQuantizationType as Type
 
 from benchmarks import server, synthetic
 from benchmarks.synthetic import Model
-from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, parse_header
-from cpudeploy.resolve.gguf_shape import describe, tensors_of
+from cpudeploy.resolve.local import read_local
 from cpudeploy.sizing.gguf.need import gguf_need
 from cpudeploy.sizing.gguf.serving import Serving
 from cpudeploy.sizing.memory import MIB
 from cpudeploy.steps.wanted import wanted_instance
 from cpudeploy.types.allocation import MemoryNeed
 from cpudeploy.types.resolved import WeightFile
+from cpudeploy.types.shape import ModelShape, Tensors
 from tests.factories import placement, playbooks
 from tests.lab import cache, llama, models
 from tests.steps.wishes import allocation_of, context_of
@@ -121,10 +121,10 @@ SETTINGS = (
         2,
     ),
     Setting(
-        "states: Qwen3.5-0.8B's shape",
-        Model("qwen35-08b", "qwen35", 24, 1024, 3584, 8, 2, 256, 248320, inner=2048, tied=True),
+        "states: those of Qwen3.5-0.8B, 8 slots",
+        Model("states", "qwen35", 24, 256, 512, 4, 1, 64, 32000, inner=2048),
         256,
-        4,
+        8,
     ),
 )
 
@@ -182,15 +182,18 @@ def measure(setting: Setting, binary: Path, folder: Path, rounds: int) -> Row:
     return Row(setting, need, runs[0].peak, runs[1].peak, max(run.high_water for run in runs))
 
 
+def header(path: Path) -> tuple[ModelShape, Tensors]:
+    """What a GGUF file tells of itself."""
+    told = read_local(path, "gguf").told
+    if told.shape is None or told.tensors is None:
+        raise ValueError(f"{path} tells no shape")
+    return told.shape, told.tensors
+
+
 def predicted(path: Path, serving: Serving) -> tuple[MemoryNeed, int]:
     """The need as sizing sees it, from the file's header, and the size of the vocabulary."""
-    with path.open("rb") as file:
-        parsed = parse_header(file.read(HEADER_LIMIT), str(path))
-    if isinstance(parsed, NeedMore):
-        raise ValueError(f"{path} has no whole header")
-    size = path.stat().st_size
-    shape = describe(parsed, where=str(path))
-    return gguf_need(shape, tensors_of([(parsed, size)]), serving, file_bytes=size), shape.vocabulary
+    shape, tensors = header(path)
+    return gguf_need(shape, tensors, serving, file_bytes=path.stat().st_size), shape.vocabulary
 
 
 def arguments(path: Path, setting: Setting, port: int) -> list[str]:

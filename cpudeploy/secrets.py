@@ -96,11 +96,13 @@ class Secrets:
 
     def values(self) -> tuple[str, ...]:
         """All values resolved so far, for redacting text that comes back from hosts."""
-        return tuple(secret.reveal() for secret in self._known.values())
+        # Copied first: other hosts' threads go on resolving.
+        return tuple(secret.reveal() for secret in tuple(self._known.values()))
 
     def redact(self, text: str) -> str:
-        """`text` with every resolved value replaced."""
-        for value in self.values():
+        """`text` with every resolved value of four characters or more replaced."""
+        # Longest first: of one that begins with another's value nothing may stay.
+        for value in sorted(self.values(), key=len, reverse=True):
             if len(value) >= 4:
                 text = text.replace(value, "[secret]")
         return text

@@ -99,3 +99,12 @@ def test_a_command_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch
 
 def test_only_the_first_word_of_a_command_is_shown():
     assert str(command("vault read --token s3cret path")) == "from_command:vault"
+
+
+def test_of_a_value_that_begins_with_another_nothing_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHORT", "abcd")
+    monkeypatch.setenv("LONG", "abcd-efgh")
+    secrets = Secrets(tmp_path)
+    for name in ("SHORT", "LONG"):
+        secrets.get(SecretRef(kind="from_env", name=name))
+    assert secrets.redact("key abcd-efgh, abcd") == "key [secret], [secret]"

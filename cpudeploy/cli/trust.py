@@ -32,7 +32,7 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
 
     Compare each fingerprint with what the host itself says: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
     """
-    from ..errors import ERROR, OK, UsageError, worst
+    from ..errors import ERROR, OK, CpudeployError, UsageError, worst
     from ..manifest import load
     from .terminal import stdout
     from .troubles import code_of, tell
@@ -45,7 +45,7 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
             )
     pending = [host for name, host in deployment.hosts.items() if not hosts or name in hosts]
     troubles: dict[str, CpudeployError] = {}
-    answers: dict[tuple[str, str], bool] = {}
+    answers: dict[tuple[str, str], CpudeployError | bool] = {}
     refused: list[str] = []
     # A host behind a jump shows its key only once the jump is known: so round after round.
     for _ in range(_ROUNDS):
@@ -57,10 +57,13 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
                 continue
             question = (shown.known_name, shown.fingerprint)
             if question not in answers:
-                answers[question] = _answer(shown, troubles, host.name, yes=yes)
-            if answers[question]:
+                answers[question] = _answer(shown, yes=yes)
+            answer = answers[question]
+            if isinstance(answer, CpudeployError):
+                troubles[host.name] = answer
+            elif answer:
                 pending.append(host)
-            elif host.name not in troubles:
+            else:
                 refused.append(host.name)
         if not pending:
             break
@@ -98,8 +101,8 @@ def _look(hosts: Iterable[Host], troubles: dict[str, CpudeployError]) -> list[tu
     return found
 
 
-def _answer(shown: Shown, troubles: dict[str, CpudeployError], host: str, *, yes: bool) -> bool:
-    """Show a key, ask, and record it; whether it is recorded now."""
+def _answer(shown: Shown, *, yes: bool) -> CpudeployError | bool:
+    """Show a key, ask, and record it; whether it is recorded now, or why it can't be."""
     from ..errors import CpudeployError
     from .terminal import stdout
 
@@ -109,7 +112,6 @@ def _answer(shown: Shown, troubles: dict[str, CpudeployError], host: str, *, yes
     try:
         file = shown.record()
     except CpudeployError as error:
-        troubles[host] = error
-        return False
+        return error
     stdout().write(f"{shown.hop}: recorded in {file}")
     return True

@@ -27,18 +27,25 @@ class Keys(AuthStrategy):
         super().__init__(ssh_config=paramiko.SSHConfig())
         self._settings = settings
         self.tried: list[str] = []
+        self.sent = 0
+        """Keys that were sent to the host."""
+        self._transport: paramiko.Transport | None = None
 
     def get_sources(self) -> Iterator[AuthSource]:
         for number, (label, key) in enumerate(self._keys()):
             if number == MOST_TRIES:
                 self.tried.append("more keys were not tried (set IdentitiesOnly and IdentityFile)")
                 return
+            if self._transport is not None and not self._transport.is_active():
+                return  # nobody is there any more to judge the others
             # Named before it is sent: the server may cut the connection on it.
             self.tried.append(f"{label}: refused by the host")
+            self.sent += 1
             yield InMemoryPrivateKey(self._settings.user, key)
 
     def authenticate(self, transport: paramiko.Transport) -> Any:
         """As the base class; `tried` is empty after success."""
+        self._transport = transport
         result = super().authenticate(transport)
         self.tried.clear()
         return result

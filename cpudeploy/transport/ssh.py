@@ -21,7 +21,7 @@ import paramiko
 
 from ..errors import ConnectError
 from .hostkeys import check, is_known, known
-from .login import MOST_TRIES, Keys
+from .login import Keys
 from .settings import Settings
 from .starts import Starts
 
@@ -71,7 +71,9 @@ def _connected(settings: Settings, judge: Judge, starts: Starts) -> fabric.Conne
             raise
         except Exception as error:  # paramiko raises whatever its sockets and parsers raise
             link, hop, keys = _first_closed(connection, hops)
-            lost = _lost_at_login(error, link, keys)
+            hung_up = _hung_up_at_login(error, link)
+            # Where a key was refused before, it has seen too many of them: others would be counted as well.
+            lost = hung_up and keys.sent < 2
             close_ssh(connection)
             quick = time.monotonic() - begun < BANNER_TIMEOUT_S
             if attempt < _ATTEMPTS and quick and (lost or _is_reset(error)):
@@ -84,7 +86,7 @@ def _connected(settings: Settings, judge: Judge, starts: Starts) -> fabric.Conne
                     where=hop.name,
                     do="see the host's sshd log",
                 ) from None
-            raise _explain(error, hop, keys, quick=quick) from None
+            raise _explain(error, hop, keys, quick=quick, hung_up=hung_up) from None
     raise AssertionError("unreachable")
 
 
@@ -202,10 +204,9 @@ def _first_closed(
     return next((way for way in ways if not way[0].is_connected), ways[-1])
 
 
-def _lost_at_login(error: Exception, link: fabric.Connection, keys: Keys) -> bool:
-    """Whether a login failed because the connection broke, and no key was refused. sshd itself hangs up
-    only when it has seen too many keys."""
-    if not isinstance(error, paramiko.AuthenticationException) or len(keys.tried) >= MOST_TRIES:
+def _hung_up_at_login(error: Exception, link: fabric.Connection) -> bool:
+    """Whether a login failed because the connection ended, and not with an answer."""
+    if not isinstance(error, paramiko.AuthenticationException):
         return False
     transport = link.client.get_transport()
     return transport is not None and not transport.is_active()
@@ -232,14 +233,17 @@ def _is_reset(error: Exception) -> bool:
     return type(error) is paramiko.SSHException
 
 
-def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool) -> ConnectError:
+def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool, hung_up: bool) -> ConnectError:
     where, user = settings.name, settings.user
     place = f"{settings.address} port {settings.port}"
     if keys.tried:
         return ConnectError(
             f"login as {user} failed; tried: " + "; ".join(keys.tried),
             where=where,
-            do=f"put a public key into {user}'s authorized_keys there, or name the right user or key "
+            do=f"the host hung up after {keys.sent} keys (MaxAuthTries): name the right one, with IdentityFile "
+            "and IdentitiesOnly"
+            if hung_up
+            else f"put a public key into {user}'s authorized_keys there, or name the right user or key "
             "(IdentityFile)",
         )
     if isinstance(error, paramiko.AuthenticationException):

@@ -37,6 +37,14 @@ class CpuNeed(Struct, frozen=True, kw_only=True):
     do: str = ""
 
 
+class ImageNeed(Struct, frozen=True, kw_only=True):
+    """A condition on the image's version that must hold, why, and what to do where it does not."""
+
+    when: str
+    why: str
+    do: str
+
+
 class Refusal(Struct, frozen=True, kw_only=True):
     """Flags that a user's args, and variables that their env may not hold, and why: one clause."""
 
@@ -95,14 +103,15 @@ class HealthTemplate(Struct, frozen=True, kw_only=True):
 class Playbook(Struct, frozen=True, kw_only=True):
     """One playbook. kind `engine` serves models; kind `host` prepares machines.
 
-    `cpu`: what the processor must have. `steps` in order, each `{step name: settings}`. `weights`: which
-    file formats the engine reads. `memory`, `threads`: named models of sizing. `refuses`: flags whose effect
-    sizing can't see, or that would undo what the playbook sets up.
+    `images`: which versions it knows. `cpu`: what the processor must have. `steps` in order, each
+    `{step name: settings}`. `weights`: which file formats the engine reads. `memory`, `threads`: named models
+    of sizing. `refuses`: flags whose effect sizing can't see, or that would undo what the playbook sets up.
     """
 
     name: str
     kind: Literal["engine", "host"]
     requires: tuple[str, ...] = ()
+    images: tuple[ImageNeed, ...] = ()
     cpu: tuple[CpuNeed, ...] = ()
     version_pattern: str | None = None
     """Regex with one group that reads the version out of an image tag."""

@@ -164,11 +164,13 @@ def test_one_host_that_is_away_keeps_no_other_from_being_trusted(
     assert "here: local" in done.stdout
 
 
-def test_where_no_file_keeps_keys_that_is_told(tmp_path: Path, sshd: Sshd, config: Path, known: Path) -> None:
-    config.write_text(config.read_text().replace(str(known), "/dev/null"))
-    write(tmp_path, {"h1": at(sshd.port)})
+def test_where_no_file_keeps_keys_that_is_told_of_every_host(
+    tmp_path: Path, sshd: Sshd, config: Path, known: Path
+) -> None:
+    config.write_text(config.read_text().replace(str(known), "/dev/null") + " HostKeyAlias both\n")
+    write(tmp_path, {"h1": at(sshd.port), "h2": {**at(sshd.port), "address": "localhost"}})
     done = cpudeploy("trust", "--yes", cwd=tmp_path)
-    assert (done.returncode, "UserKnownHostsFile" in done.stderr) == (4, True)
+    assert (done.returncode, done.stderr.count("UserKnownHostsFile")) == (4, 2)
 
 
 def test_a_host_that_is_not_in_the_manifest_is_a_usage_error(

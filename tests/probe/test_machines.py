@@ -62,6 +62,15 @@ def test_what_is_told_is_right(file: Path, source: str, tmp_path: Path) -> None:
         assert not isinstance(unknown, Unknown) or unknown.unknown
 
 
+@pytest.mark.parametrize("file", sorted(OWN.glob("*.txt")), ids=lambda file: file.stem)
+def test_what_a_kernel_shows_is_known(file: Path, tmp_path: Path) -> None:
+    """Unknown is never wrong, so it is held against us here."""
+    cpu = facts_of(read_machine(file), "kernel", tmp_path).cpu
+    assert isinstance(cpu.usable, tuple) and isinstance(cpu.online, int)
+    made_up_or_masked = file.stem in ("container-quota-46", "xen-dom0-112-threads-a-core")
+    assert isinstance(cpu.cores, Unknown) == made_up_or_masked
+
+
 @pytest.mark.parametrize("source", ["lscpu", "kernel"])
 @machines
 def test_sizing_runs_a_thread_on_every_core_that_is_worth_one(

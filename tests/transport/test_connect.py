@@ -20,7 +20,7 @@ from cpudeploy.secrets import Secrets
 from cpudeploy.transport import Connection, Starts, connect
 from cpudeploy.types.deployment import Host, Ssh
 
-from .conftest import Sshd, free_port, new_key, public, sh, start_sshd
+from .conftest import Sshd, free_port, new_key, public, sh, start_sshd, until
 
 Open = Callable[..., Connection]
 
@@ -113,6 +113,27 @@ def test_a_refused_key_is_named(sshd: Sshd, open_connection: Open, tmp_path: Pat
     wrong = new_key(tmp_path / "id_wrong")
     with pytest.raises(ConnectError, match=f"login as root failed; tried: {wrong}: refused by the host"):
         open_connection(sshd.host("root", config=sshd.config("wrong", key=wrong)))
+
+
+def test_an_sshd_that_hangs_up_after_two_refused_keys_is_no_broken_connection(
+    sshd: Sshd, open_connection: Open, tmp_path: Path
+) -> None:
+    """Hardened servers allow fewer tries than sshd does by itself; trying again would only be counted too."""
+    config = config_with(sshd, tmp_path / "known_hosts")
+    wrong = [new_key(tmp_path / f"id_wrong{number}") for number in range(3)]
+    config.write_text("Host *\n" + "".join(f" IdentityFile {key}\n" for key in wrong) + config.read_text())
+    process, port = start_sshd(sshd.folder, host_key=sshd.folder / "host_key", extra="MaxAuthTries 2")
+    try:
+        with pytest.raises(ConnectError, match="login as root failed; tried: ") as caught:
+            open_connection(sshd.host("root", port=port, config=config, host_keys="accept-new"))
+        log = sshd.folder / f"sshd.{port}.log"
+        assert until(lambda: "attempts exceeded" in log.read_text())
+    finally:
+        process.terminate()
+        process.wait()
+    assert [str(key) in caught.value.what for key in wrong] == [True, True, False]
+    assert "after 2 keys" in caught.value.do
+    assert log.read_text().count("attempts exceeded") == 1
 
 
 def test_a_key_with_a_passphrase_is_named_and_nothing_is_asked(

@@ -43,7 +43,7 @@ def compute_buffer(shape: ModelShape, tensors: Tensors, serving: Serving, *, out
     logits of the whole batch all the same, and never touch them.
     """
     masks = sum({cells_of(each, serving) for each in shape.attention}) * _F16
-    wide = max(_attention(shape), _recurrent(shape), _feed_forward(shape, tensors))
+    wide = max(_attention(shape, serving), _recurrent(shape), _feed_forward(shape, tensors))
     layer = (wide + _RESIDUALS * shape.embedding) * _F32 * serving.batch
     logits = outputs * shape.vocabulary * _F32
     if outputs < serving.batch:
@@ -65,8 +65,11 @@ def projector_bytes(file: int) -> int:
     return file + max(file, _PROJECTOR_FLOOR) if file else 0
 
 
-def _attention(shape: ModelShape) -> int:
-    """Elements a token: queries, keys, values and what comes of them."""
+def _attention(shape: ModelShape, serving: Serving) -> int:
+    """Elements a token: queries, keys, values and what comes of them; without flash attention how every head
+    looks at every cell, which is more than all of these."""
+    if not serving.flash and shape.attention:
+        return shape.heads * serving.cells
     return max(
         (
             3 * shape.heads * max(each.key_length, each.value_length)
