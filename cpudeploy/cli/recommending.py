@@ -121,7 +121,7 @@ def _placed(
             f"the manifest has no backend that {question.model} could be tried with",
             do='add one under `backends`: {llama: {playbook: llama-cpp, image: "…"}}',
         )
-    port = 1 + max((placement.port for placement in deployment.placements), default=8099)
+    port = 1 + max((each.last_port or each.port for each in deployment.placements), default=8099)
     for name, host in deployment.hosts.items():
         if not host.retired:
             yield Placement(
