@@ -101,11 +101,12 @@ def fill(server: Server, *, context: int, parallel: int, vocabulary: int, seed: 
     ]
 
     def ask(slot: int) -> None:
-        body = {"prompt": prompts[slot], "n_predict": ANSWER_TOKENS, "ignore_eos": True, "id_slot": slot}
-        answer = post(server, "/completion", body)
-        read = answer["timings"]["prompt_n"]
-        if read != len(prompts[slot]):
-            raise RuntimeError(f"slot {slot} read {read} of {len(prompts[slot])} tokens")
+        prompt = prompts[slot]
+        for part in (prompt[: len(prompt) // 2], prompt):  # a conversation's second turn leaves more behind
+            body = {"prompt": part, "n_predict": ANSWER_TOKENS, "ignore_eos": True, "id_slot": slot}
+            told = post(server, "/completion", body)["timings"]
+            if told["prompt_n"] + told["cache_n"] != len(part):
+                raise RuntimeError(f"slot {slot} read {told['prompt_n']} of {len(part)} tokens")
 
     with ThreadPoolExecutor(parallel) as pool:
         list(pool.map(ask, range(parallel)))

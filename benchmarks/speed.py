@@ -24,15 +24,12 @@ from statistics import median
 from gguf import GGMLQuantizationType as Type
 
 from benchmarks import server, synthetic
-from benchmarks.memory import cpu_flags, say
+from benchmarks.memory import cpu_flags, header, say
 from benchmarks.synthetic import Model
 from cpudeploy.probe.bandwidth import script
-from cpudeploy.resolve.gguf import HEADER_LIMIT, NeedMore, parse_header
-from cpudeploy.resolve.gguf_shape import describe, tensors_of
-from cpudeploy.sizing.serving import Serving
+from cpudeploy.sizing.gguf.serving import Serving
 from cpudeploy.sizing.speed import Engine, decode_speed
 from cpudeploy.types.recommendation import Speed
-from cpudeploy.types.shape import ModelShape, Tensors
 from tests.lab import cache, llama, models
 
 ROUNDS = 3
@@ -131,15 +128,6 @@ def measure(title: str, path: Path, binary: Path, cpus: list[int], parallel: int
     if told is None:
         raise ValueError(f"{title} is too small for a range")
     return Row(title, len(cpus), parallel, reading, told, median(speeds))
-
-
-def header(path: Path) -> tuple[ModelShape, Tensors]:
-    """What the file tells of itself."""
-    with path.open("rb") as file:
-        parsed = parse_header(file.read(HEADER_LIMIT), str(path))
-    if isinstance(parsed, NeedMore):
-        raise ValueError(f"{path} has no whole header")
-    return describe(parsed, where=str(path)), tensors_of([(parsed, path.stat().st_size)])
 
 
 def ask(running: server.Server, parallel: int) -> float:

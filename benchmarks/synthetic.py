@@ -6,6 +6,7 @@ tile written over and over with small scales, so gigabytes take seconds and no n
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ def _metadata(writer: gguf.GGUFWriter, model: Model) -> None:
 
 
 def _vocabulary(writer: gguf.GGUFWriter, model: Model) -> None:
-    """A byte-pair vocabulary: letters, then pairs of what there is. ASCII, so that any answer is a text."""
+    """Letters, then pairs of what there is; ASCII, so that answers are texts. Gemma has no merges."""
     letters = [chr(code) for code in range(33, 127)]
     tokens, merges = list(letters), []
     known = set(tokens)
@@ -119,11 +120,15 @@ def _vocabulary(writer: gguf.GGUFWriter, model: Model) -> None:
             tokens.append(first + second)
             merges.append(f"{first} {second}")
     tokens.append("<end>")
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)
     writer.add_token_types([1] * (len(tokens) - 1) + [3])
-    writer.add_token_merges(merges)
+    if model.architecture == "gemma3":
+        writer.add_tokenizer_model("llama")
+        writer.add_token_scores([-float(rank) for rank in range(len(tokens))])
+    else:
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("default")
+        writer.add_token_merges(merges)
     writer.add_eos_token_id(len(tokens) - 1)
     writer.add_add_bos_token(False)
 
@@ -196,6 +201,7 @@ def _bytes_of(shape: tuple[int, ...], kind: Type) -> int:
     return rows * (shape[0] // block) * size
 
 
+@functools.cache
 def _tile(kind: Type) -> bytes:
     """Whole blocks of random values around zero."""
     block, size = gguf.GGML_QUANT_SIZES[kind]

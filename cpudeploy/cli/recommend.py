@@ -74,7 +74,8 @@ def command(
         told = ask_records(manifest, deployment, question, facts)
         _show(told, deployment.name, output)
         return _code(told)
-    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+    placed = "" if question.repository else question.model
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass, model=placed) as found:
         if measure:
             measure_all(found)
         told = ask_hosts(found, question)

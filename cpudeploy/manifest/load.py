@@ -23,6 +23,8 @@ from .problems import Problems, nearest, show
 from .settings import Settings
 from .shape import dotted
 from .site import build_backends, build_mirrors, build_pool, build_proxy, build_registries
+from .templates import evaluate
+from .versions import backend_version
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     shelf = _Shelf(playbook_dirs, problems)
     shelf.take_from(root)
     _check_params(root, backends, shelf.playbooks, problems)
+    _check_images(root, backends, shelf.playbooks, problems)
     backend_map = root.get("backends")
     house = House(
         hosts=declared.hosts,
@@ -154,6 +157,29 @@ def _host_layers(part: Node) -> Iterator[Node]:
     for group in (groups.entries or {}).values() if groups is not None else ():
         yield group
         yield from _host_layers(group)
+
+
+def _check_images(
+    root: Node, backends: Mapping[str, Backend], playbooks: Mapping[str, Playbook], problems: Problems
+) -> None:
+    """An image must be of a version that its playbook knows."""
+    for backend in backends.values():
+        playbook = playbooks.get(backend.playbook)
+        if playbook is None:
+            continue
+        settings = Settings(root).inner("backends").inner(backend.name)
+        version = backend_version(backend, playbook)
+        values: dict[str, Mapping[str, object]] = {
+            "image": {"version": version, "reference": backend.image},
+            "param": playbook.params_with(backend.params),
+        }
+        for need in playbook.images:
+            if not evaluate(need.when, values):
+                problems.add(
+                    settings.place("version" if backend.version else "image"),
+                    f"playbook {show(playbook.name)} does not know version {show(str(version))}: {need.why}",
+                    need.do,
+                )
 
 
 def _check_params(

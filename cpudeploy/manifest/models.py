@@ -134,7 +134,7 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
             problems.add(settings.node.place, f"model {show(model)} on host {show(host)} has no `{key}`", do)
     source = _source(settings, problems)
     backend = _backend(settings, house, problems)
-    memory = settings.size("memory", problems)
+    memory = _memory(settings, problems)
     cpus = _cpus(settings, problems)
     check_listen(settings, problems)
     known = house.backends.get(backend) if backend is not None else None
@@ -239,12 +239,29 @@ def _ports(settings: Settings, problems: Problems) -> tuple[int | None, int | No
     return first, last
 
 
+def _memory(settings: Settings, problems: Problems) -> int | None:
+    """Bytes of the container's limit; None for `auto`."""
+    memory = settings.size("memory", problems)
+    if memory == 0:
+        # An engine reads 0 as no limit at all.
+        problems.add(settings.place("memory"), "`memory` is nothing", "write auto, or a size such as 8GiB")
+        return None
+    return memory
+
+
 def _cpus(settings: Settings, problems: Problems) -> str | None:
     """The wish in its one form: `auto`, `shared`, `numa:N`, `cores:N` for a count, or a cpu list."""
     count, text = settings.number("cpus"), settings.text("cpus")
     if count is not None:
         return f"cores:{count}"
     if text is None or text in ("auto", "shared"):
+        return text
+    if settings.text("each") == "numa":
+        problems.add(
+            settings.place("cpus"),
+            f"`cpus` is {show(text)}, and `each: numa` puts every instance on a node of its own",
+            "leave `cpus` out, or `each`",
+        )
         return text
     node = text.removeprefix("numa:")
     if node != text and node.isdecimal() and len(node) <= 4:

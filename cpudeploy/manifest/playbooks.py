@@ -20,7 +20,7 @@ from .document import Node, plain, read_document
 from .problems import Problems, nearest, show
 from .shape import check_shape
 from .sizes import parse_size
-from .templates import CPU_NEED_NAMES, Allowed, allowed_names, check_condition, check_template
+from .templates import NEED_NAMES, Allowed, allowed_names, check_condition, check_template
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -105,8 +105,8 @@ def _compiles(node: Node, problems: Problems) -> bool:
 def _check_templates(root: Node, problems: Problems) -> None:
     params = root.get("parameters")
     allowed = allowed_names(params.entries if params is not None and params.entries is not None else ())
-    before = {name: names for name, names in allowed.items() if name in CPU_NEED_NAMES}
-    for need in _items(root.get("cpu")):
+    before = {name: names for name, names in allowed.items() if name in NEED_NAMES}
+    for need in (*_items(root.get("images")), *_items(root.get("cpu"))):
         when = need.get("when")
         if when is not None and isinstance(when.value, str):
             _report(when, check_condition(when.value, before), problems)

@@ -18,6 +18,8 @@ from .settings import Settings
 
 _BEGIN = "-----BEGIN CERTIFICATE-----"
 _END = "-----END CERTIFICATE-----"
+_SPECIAL = tuple(map(ipaddress.IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))
+"""This network, loopback, link-local, multicast and reserved: no host takes an address of them."""
 
 
 def build_proxy(root: Node, problems: Problems) -> Proxy | None:
@@ -51,8 +53,10 @@ def _pool_fault(pool: str) -> tuple[str, str] | None:
         return "an address with a network's length", f"the network is {network}"
     if network.prefixlen > 25:
         return "too small for two networks of /26", "write a /25 or a larger one"
-    if not network.prefixlen or network.is_multicast or network.is_loopback or network.is_link_local:
+    if any(network.overlaps(each) for each in _SPECIAL):
         return "not for container networks", "write a private one such as 10.213.0.0/16"
+    if network.is_global:
+        return "of the internet, which the host could not reach any more", "write one such as 10.213.0.0/16"
     return None
 
 

@@ -60,8 +60,8 @@ CONTEXT_NAMES: Allowed = {
     # model see, empty without one.
     "files": ("dir", "entry", "path", "projector"),
 }
-CPU_NEED_NAMES = ("image", "param")
-"""What a `when` of a playbook's CPU needs can know: it is decided before anything is allotted."""
+NEED_NAMES = ("image", "param")
+"""What a `when` of a playbook's needs can know: it is decided before anything is allotted."""
 
 
 class Finding(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 _DIGITS = 15
 """A thousand terabytes; the v1 way to write `no limit` has more."""
 _HIGHEST = 1 << 16
@@ -24,14 +22,3 @@ def cpu_list(text: str) -> frozenset[int]:
         if begin is not None and end is not None and end < _HIGHEST:
             found.update(range(begin, end + 1))
     return frozenset(found)
-
-
-def show_cpus(cpus: Iterable[int]) -> str:
-    """The inverse, shortest form."""
-    runs: list[list[int]] = []
-    for cpu in sorted(set(cpus)):
-        if runs and runs[-1][1] == cpu - 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)

@@ -6,7 +6,7 @@ namespace does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..types.base import Unknown
@@ -83,10 +83,15 @@ class Limits:
             found.append((limit, limit - max(0, used - cache)))
         return found
 
-    def _narrowed(self, allowed: frozenset[int], files: Iterable[str]) -> frozenset[int]:
-        for file, _, value in self._values:
+    def _narrowed(self, allowed: frozenset[int], files: Sequence[str]) -> frozenset[int]:
+        """`files`: what says it, the best first. What is effective counts: where a kernel can't give any of
+        what was asked for, it gives all that the group above has."""
+        told: dict[str, dict[str, frozenset[int]]] = {}
+        for file, folder, value in self._values:
             if file in files and cpu_list(value):  # empty: as the group above
-                allowed &= cpu_list(value)
+                told.setdefault(folder, {})[file] = cpu_list(value)
+        for sets in told.values():
+            allowed &= next(sets[file] for file in files if file in sets)
         return allowed
 
     def _by_folder(self) -> dict[str, dict[str, int]]:

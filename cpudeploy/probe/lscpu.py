@@ -56,7 +56,6 @@ class Lscpu:
     offline: frozenset[int] = frozenset()
     kinds: list[Kind] = field(default_factory=list)
     books: int = 1
-    node_count: int | None = None
     nodes: dict[int, frozenset[int]] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
 
@@ -157,13 +156,11 @@ def _read_kind(kind: Kind, name: str | None, value: str, number: int | None) -> 
 
 
 def _read_node(found: Lscpu, label: str, value: str) -> None:
-    """`NUMA node(s)` counts, `NUMA node8 CPU(s)` lists; the list of a node of memory only is empty."""
+    """`NUMA node8 CPU(s)` lists, empty for a node of memory only; `NUMA node(s)` only counts."""
     match = _NODE.search(label)
     number = whole(match[1]) if match else None
     if number is not None:
         found.nodes[number] = cpu_list(value)
-    elif _number(value) is not None:
-        found.node_count = _number(value)
 
 
 def _number(value: str) -> int | None:

@@ -7,8 +7,9 @@ not for us, are gone from it, and no control group allows more.
 from __future__ import annotations
 
 from ..types.base import Unknown
+from ..types.cpulist import format_cpulist
 from ..types.facts import Memory, Node
-from .cpulist import cpu_list, show_cpus, whole
+from .cpulist import cpu_list, whole
 from .limits import Limits
 from .lscpu import parse_lscpu
 from .records import Records
@@ -92,13 +93,17 @@ def _left_out(
     allowed = cpu_list(records.text("memory-nodes")) or every
     forbidden = every - limits.memory_nodes(allowed & every or every)
     if forbidden:
-        notes.append(f"memory of NUMA nodes {show_cpus(forbidden)} may not be used (cpuset): left out")
+        notes.append(f"memory of NUMA nodes {format_cpulist(forbidden)} may not be used (cpuset): left out")
     bare = frozenset(number for number, size, _, cpus in rows if size and not cpus) - forbidden
     homes = [size for _, size, _, cpus in rows if cpus]
     if not bare or not homes:
         return forbidden
     amount = sum(size for number, size, _, _ in rows if number in bare) / _GIB
-    which = f"NUMA node {show_cpus(bare)} has" if len(bare) == 1 else f"NUMA nodes {show_cpus(bare)} have"
+    which = (
+        f"NUMA node {format_cpulist(bare)} has"
+        if len(bare) == 1
+        else f"NUMA nodes {format_cpulist(bare)} have"
+    )
     what = f"{which} {amount:.1f} GiB of memory and no CPUs"
     if not all(homes):
         notes.append(f"{what}: counted, because CPUs here have no memory of their own")

@@ -1,4 +1,4 @@
-"""Addresses, routes and listening ports, from the tables of /proc/net. Pure.
+"""Addresses, routes and listening ports, from the tables of /proc/net, and from `ip` where it is there. Pure.
 
 A line that can't be read tells nothing; the others do all the same.
 """
@@ -27,8 +27,8 @@ def read_addresses(records: Records) -> tuple[str, ...]:
 def read_interfaces(records: Records) -> dict[str, tuple[str, ...]]:
     """Interface → its addresses, without loopback and link-local ones.
 
-    The kernel's tables don't say which interface an IPv4 address is of: it is the one that leads to the
-    address's own network. Where that is none or several, the address is left out.
+    The kernel's tables don't say which interface an IPv4 address is of, `ip` does. Without it, it is the one
+    that leads to the address's own network; where that is none or several, the address is left out.
     """
     found: dict[str, set[_Address]] = {}
     networks = [
@@ -36,7 +36,11 @@ def read_interfaces(records: Records) -> dict[str, tuple[str, ...]]:
         for network, interface, gateway in _routes_v4(records)
         if network.prefixlen and not gateway
     ]
+    told_by_ip = _interfaces_v4(records)
     for v4 in _local_v4(records):
+        if v4 in told_by_ip:
+            found.setdefault(told_by_ip[v4], set()).add(v4)
+            continue
         around = [(network.prefixlen, interface) for network, interface in networks if v4 in network]
         nearest = {interface for length, interface in around if length == max(around)[0]}
         if len(nearest) == 1:
@@ -103,6 +107,17 @@ def _routes_v4(records: Records) -> list[tuple[ipaddress.IPv4Network, str, bool]
             bits = int.from_bytes(_bytes(words[7], records)).bit_count()
             network = ipaddress.IPv4Network((_bytes(words[1], records), bits), strict=False)
             found.append((network, words[0], words[2].strip("0") != ""))
+    return found
+
+
+def _interfaces_v4(records: Records) -> dict[ipaddress.IPv4Address, str]:
+    """Address → its interface: `2: eth0    inet 10.20.1.11/32 scope global eth0` of `ip -o -4 addr show`."""
+    found = {}
+    for line in records.lines("ip-addresses"):
+        words = line.split()
+        if len(words) > 3 and words[2] == "inet":
+            with suppress(ValueError):
+                found[ipaddress.IPv4Address(words[3].partition("/")[0])] = words[1].partition("@")[0]
     return found
 
 

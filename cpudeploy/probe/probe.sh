@@ -297,6 +297,12 @@ emit throttled 0 "$throttled"
 for file in tcp tcp6 fib_trie route if_inet6 ipv6_route; do
 	tell_file "net/$file" "$proc/net/$file"
 done
+# Only this tells which interface an IPv4 address is of where it stands alone (/32, as some clouds give it).
+if test -n "$sysroot"; then
+	tell_file ip-addresses "$sysroot/ip-addresses"
+elif command -v ip >/dev/null; then
+	tell ip-addresses ip -o -4 addr show
+fi
 
 # ---- Ours: records and weights --------------------------------------------------------------------------
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..types.base import Unknown
+from ..types.cpulist import format_cpulist
 from ..types.facts import Core, Cpu
 from .cpuinfo import read_flags, read_models, read_numbers, read_processors
-from .cpulist import cpu_list, show_cpus
+from .cpulist import cpu_list
 from .limits import Limits
 from .lscpu import Lscpu, parse_lscpu
 from .memory import node_rows
@@ -100,8 +101,8 @@ class _Sources:
         if not self.online:
             return "nothing lists the processors"
         return (
-            f"the affinity {show_cpus(self.affinity)}, the cpuset of our control group and the on-line "
-            f"processors {show_cpus(self.online)} have none in common"
+            f"the affinity {format_cpulist(self.affinity)}, the cpuset of our control group and the on-line "
+            f"processors {format_cpulist(self.online)} have none in common"
         )
 
     @cached_property
@@ -145,8 +146,8 @@ class _Sources:
         hidden = self.usable - told if told else frozenset()
         if hidden:
             found.append(
-                f"/sys lists CPUs {show_cpus(told)} as on-line, but CPUs {show_cpus(hidden)} may be used and "
-                "have a topology: these are believed"
+                f"/sys lists CPUs {format_cpulist(told)} as on-line, but CPUs {format_cpulist(hidden)} may "
+                "be used and have a topology: these are believed"
             )
         numbers = read_numbers(self.records.lines("cpuinfo"))
         if numbers and self.online and len(numbers) != len(self.online):
@@ -156,10 +157,12 @@ class _Sources:
             )
         isolated = cpu_list(self.records.text("isolated")) - self.usable
         if isolated:
-            found.append(f"CPUs {show_cpus(isolated)} are isolated by the kernel's command line: not used")
+            found.append(
+                f"CPUs {format_cpulist(isolated)} are isolated by the kernel's command line: not used"
+            )
         homeless = self.usable - self.node_of.keys()
         if homeless:
-            found.append(f"no NUMA node lists CPUs {show_cpus(homeless)}: their cores are of node -1")
+            found.append(f"no NUMA node lists CPUs {format_cpulist(homeless)}: their cores are of node -1")
         if self.topology is not None and self.topology.source != "/sys":
             found.append(f"/sys tells no topology: {self.topology.source} is believed")
             if self.topology.source == "lscpu" and len(self.lscpu.kinds) > 1 and not self.lscpu.rows:
@@ -214,7 +217,7 @@ def _cores(sources: _Sources, arch: str, notes: list[str]) -> tuple[Core, ...] |
 def _why_no_cores(sources: _Sources) -> str:
     kernel = sources.topologies[0]
     if kernel.cores:
-        missing = show_cpus(sources.usable - kernel.cores.keys())
+        missing = format_cpulist(sources.usable - kernel.cores.keys())
         return f"the kernel gives no topology for CPUs {missing}"
     kinds = sources.lscpu.kinds
     if kinds and any(kind.threads for kind in kinds):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..types.base import to_data
-from ..types.recommendation import Choice, Rate, Recommendation, Speed
+from ..types.recommendation import Choice, Rate, Recommendation
 from .numbers import count, data_size, memory_size, rate
 from .table import table
 from .text import Cell, Ink, flow
@@ -105,16 +105,18 @@ def _below(each: Recommendation) -> Iterator[tuple[str, str]]:
 def _speed(each: Recommendation, chosen: Choice | None) -> str:
     if each.bandwidth is None:
         return "not known, since this host's memory was not measured: add --measure"
-    speed = chosen.speed if chosen is not None else None
-    if speed is None:
-        return "no range: nothing fits, or so little is read a token that caches decide and not memory"
+    rows = [choice for choice in each.choices if choice.wish and choice.speed]
+    shown = chosen if chosen in rows else next(iter(rows), None)
+    if shown is None or shown.speed is None:
+        return (
+            "no range: so little is read a token that caches decide and not memory"
+            if any(choice.wish for choice in each.choices)
+            else "no range: nothing fits as wished"
+        )
     together = f", and of {each.parallel} together" if each.parallel > 1 else ""
-    return f"tokens a second of one request{together}; {_reads(chosen.quant if chosen else '', speed)}"
-
-
-def _reads(quant: str, speed: Speed) -> str:
     return (
-        f"{quant} reads {data_size(speed.read)} a token, and its fast end is held by {_LIMITS[speed.limit]}"
+        f"tokens a second of one request{together}; {shown.quant} reads {data_size(shown.speed.read)} a "
+        f"token, and its fast end is held by {_LIMITS[shown.speed.limit]}"
     )
 
 

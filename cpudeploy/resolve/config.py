@@ -71,7 +71,7 @@ def shape_of(
         heads=known.number(*_HEADS),
         feed_forward=known.number("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff"),
         vocabulary=known.number("vocab_size", "padded_vocab_size"),
-        attention=attention_of(caches),
+        attention=attention_of(caches, where),
         recurrent=recurrent_of(states, where),
         experts=known.number("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
         experts_used=known.number(
@@ -89,6 +89,7 @@ def is_encoder(config: Mapping[str, Any]) -> bool:
 
 
 _CONFIG = "config.json"
+_WINDOWS = ("sliding_window", "sliding_window_size", "attention_chunk_size")
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -105,7 +106,8 @@ _CONTEXT = (
 
 
 class _Config:
-    """The language model's part of a configuration. A key that is null is as if it were not there."""
+    """The language model's part of a configuration. A key that is null is as if it were not there, but for
+    a window's: that says there is none."""
 
     def __init__(self, config: Mapping[str, Any], where: str) -> None:
         self._where = where
@@ -115,7 +117,13 @@ class _Config:
         defaults = dict(DEFAULTS.get(self.family, {}))
         if "layer_types" in self._values:
             defaults.pop("full_attention_interval", None)
-        self._values = {**defaults, **self._values}
+        for key in _WINDOWS:
+            if key in self._values and self._values[key] is None:
+                defaults.pop(key, None)
+        self._values = {
+            **defaults,
+            **{key: value for key, value in self._values.items() if value is not None},
+        }
 
     def _named(self) -> str:
         named = self._values.get("model_type")
@@ -134,7 +142,7 @@ class _Config:
         for key in keys:
             value = self._values.get(key)
             if isinstance(value, list):
-                value = max((each for each in value if isinstance(each, int)), default=None)
+                value = max((each for each in value if type(each) is int), default=None)
             if isinstance(value, float) and value.is_integer():
                 value = int(value)
             if value is None or isinstance(value, (bool, str)):
@@ -182,7 +190,7 @@ class _Config:
 
 def _flat(config: Mapping[str, Any], depth: int) -> dict[str, Any]:
     """What stands on top, and above it what the language model's own part says."""
-    values = {key: value for key, value in config.items() if value is not None}
+    values = {key: value for key, value in config.items() if value is not None or key in _WINDOWS}
     for key in _NESTED:
         inner = values.get(key)
         if depth and isinstance(inner, Mapping):
@@ -302,7 +310,7 @@ def _kv_heads(config: _Config, layer: int, usual: int) -> int:
     """Of one layer, where they are listed one by one."""
     listed = next(filter(None, map(config.listed, _KV_HEADS)), [])
     its = listed[layer] if layer < len(listed) else None
-    return its if isinstance(its, int) and 0 <= its <= usual else usual
+    return its if type(its) is int and 0 <= its <= usual else usual
 
 
 def _full(config: _Config, latent: bool, notes: list[str]) -> Cache:

@@ -40,7 +40,7 @@ def describe(parsed: Parsed, *, where: str, parameters: int | None = None) -> Mo
         heads=max(its.by_layer("attention.head_count", layers), default=0),
         feed_forward=max(its.by_layer("feed_forward_length", layers), default=0),
         vocabulary=its.vocabulary(),
-        attention=attention_of(caches),
+        attention=attention_of(caches, where),
         recurrent=recurrent_of(states, where),
         experts=its.number("expert_count"),
         experts_used=max(its.by_layer("expert_used_count", layers), default=0),

@@ -34,7 +34,7 @@ class Reader(Protocol):
 
     def safetensors(self, name: str) -> safetensors.Header: ...
 
-    def text(self, name: str) -> bytes: ...
+    def text(self, name: str) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,11 @@ def _has_template(sizes: Mapping[str, int], reader: Reader, where: str) -> bool:
     return bool(_json(reader.text(_TOKENIZER), f"{where} {_TOKENIZER}").get("chat_template"))
 
 
-def _json(text: bytes, where: str) -> Mapping[str, Any]:
+def _json(text: str, where: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(text)  # real ones hold Infinity, which strict readers refuse
+        value = json.loads(
+            text.removeprefix("\ufeff")
+        )  # real ones hold Infinity, which strict readers refuse
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

@@ -199,7 +199,7 @@ def _listed(sibling: Any, where: str) -> Listed:
             f"the checksum listed for {path} is not a sha256", where=where, do="don't use this mirror"
         )
     size = lfs.size if lfs is not None else size
-    if not isinstance(size, int) or size < 0:
+    if type(size) is not int or size < 0:
         raise HubError(f"no size is listed for {path}", where=where, do="use another mirror")
     return Listed(path, size, sha256, sibling.blob_id if isinstance(sibling.blob_id, str) else None)
 

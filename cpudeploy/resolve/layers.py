@@ -16,6 +16,7 @@ from ..types.shape import AttentionLayers, RecurrentLayers
 MAX_LAYERS = 10_000
 MAX_COUNT = 1 << 40
 _MAX_ELEMENTS = 1 << 60
+_MAX_ELEMENTS_A_TOKEN = 1 << 30
 
 
 class Cache(NamedTuple):
@@ -26,6 +27,11 @@ class Cache(NamedTuple):
     value_length: int
     window: int | None = None
 
+    @property
+    def elements(self) -> int:
+        """Of one token."""
+        return self.kv_heads * (self.key_length + self.value_length)
+
 
 class State(NamedTuple):
     """A layer's recurrent state, as in `RecurrentLayers`."""
@@ -34,9 +40,12 @@ class State(NamedTuple):
     state: int
 
 
-def attention_of(caches: Iterable[Cache]) -> tuple[AttentionLayers, ...]:
-    """The caches of a model's layers. One that holds nothing is none."""
-    counted = Counter(each for each in caches if each.kv_heads * (each.key_length + each.value_length))
+def attention_of(caches: Iterable[Cache], where: str) -> tuple[AttentionLayers, ...]:
+    """The caches of a model's layers. One that holds nothing is none. Raises HubError for one that no machine
+    could hold."""
+    counted = Counter(each for each in caches if each.elements)
+    if any(each.elements > _MAX_ELEMENTS_A_TOKEN for each in counted):
+        raise _too_large("a cache", where)
     return tuple(
         AttentionLayers(
             layers=count,
@@ -54,13 +63,17 @@ def recurrent_of(states: Iterable[State], where: str) -> tuple[RecurrentLayers, 
     could hold."""
     counted = Counter(each for each in states if each.conv + each.state)
     if any(each.conv + each.state > _MAX_ELEMENTS for each in counted):
-        raise HubError(
-            "it claims a state larger than any machine holds",
-            where=where,
-            do="check the file, or take it from another repository",
-        )
+        raise _too_large("a state", where)
     return tuple(
         RecurrentLayers(layers=count, conv=each.conv, state=each.state) for each, count in counted.items()
+    )
+
+
+def _too_large(what: str, where: str) -> HubError:
+    return HubError(
+        f"it claims {what} larger than any machine holds",
+        where=where,
+        do="check the file, or take it from another repository",
     )
 
 

@@ -63,11 +63,11 @@ class _Reader:
         with (self.folder / name).open("rb") as file:
             return read_header(file, str(self.folder / name), safetensors.parse_header)
 
-    def text(self, name: str) -> bytes:
+    def text(self, name: str) -> str:
         path = self.folder / name
         if path.stat().st_size > SMALL:
             raise HubError("larger than such a file should be", where=str(path), do="check the folder")
-        return path.read_bytes()
+        return path.read_text("utf-8", errors="replace")
 
 
 def _listed(folder: Path) -> list[Listed]:

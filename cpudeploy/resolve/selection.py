@@ -123,7 +123,10 @@ def select(
     if not models:
         raise HubError(f"no .gguf file of a model; there is {_names(everything)}", where=where, do=_SELECT)
     if len(models) > 1:
-        raise HubError(f"several models fit: {_choices(models)}", where=where, do=_SELECT)
+        stem, files = next(iter(models.items()))
+        name = files[0].path if len(files) == 1 else f"{stem}-*.gguf"
+        do = _SELECT if quant is None else f'name one beside the repository: `files: ["{name}"]`'
+        raise HubError(f"several models fit: {_choices(models)}", where=where, do=do)
     [shards] = models.values()
     _check_shards(shards, where)
     taken = {file.path: file for file in shards}

@@ -19,7 +19,7 @@ import msgspec
 
 from ..errors import HubError
 from ..secrets import Secrets
-from ..types.deployment import HostPath, HuggingFace, Source, Url
+from ..types.deployment import HostPath, HuggingFace, ModelScope, Source, Url
 from ..types.resolved import ResolvedWeights, WeightFile
 from . import gguf, safetensors
 from .cache import Cache
@@ -55,7 +55,12 @@ def resolve_weights(
         return _from_url(source, asking)
     if isinstance(source, HostPath):
         return _from_host(source)
-    raise HubError(f"files from {type(source).__name__.lower()} can't be had yet", where=str(source))
+    where = source.repo if isinstance(source, ModelScope) else source.path
+    raise HubError(
+        f"files can't be had by {type(source).__name__.lower()} yet",
+        where=where,
+        do="give a source by huggingface, url or path",
+    )
 
 
 def tree_id(name: str, files: Iterable[tuple[str, str]]) -> str:
@@ -249,17 +254,17 @@ class _Web:
     def safetensors(self, name: str) -> safetensors.Header:
         return self._header(name, "safetensors", safetensors.Header, safetensors.parse_header)
 
-    def text(self, name: str) -> bytes:
+    def text(self, name: str) -> str:
         # Checked against the file's checksum: whoever serves it, the content is right.
         its = self.files[name]
         known = self.cache.get("texts", its.sha256, str)
-        if known is not None:
-            return known.encode()
-        if self.web is None:
-            raise HubError("not known here", where=name)
-        told = self.web.content([url for _, url in self.asked(name)], its.size, its.sha256)
-        self.cache.put("texts", its.sha256, told.decode(errors="replace"))
-        return told
+        if known is None:
+            if self.web is None:
+                raise HubError("not known here", where=name)
+            body = self.web.content([url for _, url in self.asked(name)], its.size, its.sha256)
+            known = body.decode(errors="replace")
+            self.cache.put("texts", its.sha256, known)
+        return known
 
     def _header(self, name: str, kind: str, type_: type[T], parse: Parse[T]) -> T:
         sha256, failure = self.files[name].sha256, None

@@ -13,13 +13,13 @@ import msgspec
 
 from ..types.deployment import HuggingFace, ModelScope, Placement
 from ..types.recommendation import Advice, Choice, Combination
+from .quant import bits_of
 
 COMFORTABLE = 10.0
 """Tokens a second of one request: faster than people read."""
 
 _USUAL_BITS = (4, 8)
 """Below, answers suffer; above, they hardly gain and every token reads more."""
-_BITS = re.compile(r"(?:^|-)I?Q(\d)|(?:^|-)(MXFP4)|^B?F(16|32)$")
 
 
 def advise(placement: Placement, choices: Sequence[Choice], *, new: bool = False) -> Advice | None:
@@ -33,12 +33,6 @@ def advise(placement: Placement, choices: Sequence[Choice], *, new: bool = False
         best, why = _of_fitting(fitting, chosen)
         advice = _advice(placement, best, placement.context or 0, placement.parallel, why)
     return advice if advice is None or not new else _entry(placement, advice)
-
-
-def bits_of(quant: str) -> int:
-    """Bits a weight, as a quantisation's name tells; 0 where it does not."""
-    found = _BITS.search(quant.upper())
-    return 0 if found is None else 4 if found[2] else int(found[1] or found[3])
 
 
 def _of_fitting(fitting: Sequence[Choice], chosen: Choice | None) -> tuple[Choice, str]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..errors import DoesNotFit, NoRoom
+from ..types.cpulist import format_cpulist, parse_cpulist
 from ..types.facts import Core, Facts
-from .cpulist import format_cpulist, parse_cpulist
 from .machine import Machine, by_node, deal, machine, reserved_cores
 from .threads import Grant, Share, cpus_of, shares_of
 
@@ -131,7 +131,8 @@ class _Table:
         count = _number(wish)
         room = len(self.free) - (self.reserve or 0) * self.machine.siblings
         if count > room:
-            raise self._shortage(wish.name, self.machine.counted(count), self.reserve or 0)
+            less = (f"ask for at most {room}",) if room > 0 else ()
+            raise self._shortage(wish.name, self.machine.counted(count), self.reserve or 0, less)
         fast = self._fast(self.free)
         choice = fast if count <= len(fast) else [*fast, *(core for core in self.free if core not in fast)]
         nodes = by_node(choice)
@@ -146,6 +147,13 @@ class _Table:
 
     def give_node(self, wishes: Sequence[Wish], node: int) -> None:
         """All free fast cores of one NUMA node, in equal parts."""
+        known = sorted(by_node(self.machine.cores))
+        if node not in known:
+            raise DoesNotFit(
+                f"{wishes[0].name} asks for NUMA node {node}, where this host has no core to use",
+                where=self.machine.host,
+                do=f"choose from {', '.join(f'numa:{each}' for each in known if each >= 0) or 'auto'}",
+            )
         there = self._fast([core for core in self.free if core.node == node])
         if len(there) < len(wishes):
             raise self._shortage(wishes[len(there)].name, f"cores of NUMA node {node}")
@@ -251,11 +259,12 @@ class _Table:
             if cpus & theirs
         )
 
-    def _shortage(self, name: str, wanted: str, reserved: int = 0) -> NoRoom:
+    def _shortage(self, name: str, wanted: str, reserved: int = 0, less: tuple[str, ...] = ()) -> NoRoom:
+        """less: what could be asked for instead."""
         holders = [f"{other} has {cpus_of(grant.cores)}" for other, grant in self.granted.items()]
         holders += [f"container {other} has {format_cpulist(cpus)}" for other, cpus in self.pinned.items()]
         holders += [f"{reserved} left to the system"] if reserved else []
-        ways = ["say `cpus: shared` for models that may share cores"]
+        ways = [*less, "say `cpus: shared` for models that may share cores"]
         if any(grant.kept for grant in self.granted.values()):
             ways.append("deal all cores out again with `--repack`")
         return NoRoom(

@@ -17,8 +17,10 @@ from ..types.facts import Facts
 from ..types.playbook import Playbook
 from ..types.resolved import ResolvedWeights
 from ..types.shape import ModelShape, Tensors, Variant
-from .gguf import MIB, Serving, container_limit, gguf_need, slot_tokens
-from .kv import cells_of
+from .gguf.kv import cells_of
+from .gguf.need import gguf_need
+from .gguf.serving import Serving, slot_tokens
+from .memory import MIB, container_limit
 
 DEFAULT_CONTEXT = 8192
 

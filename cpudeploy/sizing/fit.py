@@ -9,21 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import msgspec
-
-from ..types.shape import Tensors, Variant
+from ..types.shape import Variant
 from .demand import Demand, Measures
-from .gguf import SLOT_GRAIN, container_limit
-from .memory import gib
+from .gguf.serving import SLOT_GRAIN
+from .memory import container_limit, gib
+from .quant import tensors_of
 
 _NARROW = "q8_0"
 """A KV type of half the size that answers hardly differ with."""
-
-_PLAIN = ("F32", "F16", "BF16", "Q8_0")
-"""Quantisations whose matrices are all of one type; others mix, each publisher in another way."""
-
-_REPACKED = "Q4_0"
-"""The type that every CPU's kernels rearrange: the worst case for a file whose matrices are not known."""
 
 
 def ways_to_fit(demand: Demand, room: int) -> tuple[str, ...]:
@@ -72,20 +65,3 @@ def _as(measures: Measures, variant: Variant) -> list[Measures]:
         replace(measures, file_bytes=variant.size, tensors=each)
         for each in tensors_of(measures.tensors, variant)
     ]
-
-
-def tensors_of(tensors: Tensors, variant: Variant) -> tuple[Tensors, ...]:
-    """Another quantisation's tensors as they may turn out to be, from those of the one that was read: nobody
-    read its matrices' types, and with them what is kept twice."""
-    family = f"{variant.quant.partition('_K_')[0]}_K" if "_K_" in variant.quant else variant.quant
-    kinds = (family,) if family in _PLAIN else (family, _REPACKED)
-    share = variant.size / tensors.size if tensors.size else 1.0
-    return tuple(
-        msgspec.structs.replace(
-            tensors,
-            size=variant.size,
-            matrices={kind: variant.size},
-            experts=int(tensors.experts * share),
-        )
-        for kind in kinds
-    )

@@ -9,13 +9,13 @@ import msgspec
 
 from ..errors import DoesNotFit, NoRoom
 from ..types.allocation import Allocation
+from ..types.cpulist import parse_cpulist
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Facts
 from ..types.playbook import Playbook
 from ..types.release import Instance
 from ..types.resolved import Resolved
 from .cores import Share, share_cores
-from .cpulist import parse_cpulist
 from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of
 from .fit import ways_to_fit
 from .memory import Binding, Seat, bind, gib, room, shown
@@ -53,7 +53,7 @@ class Sizing:
         backend = self.deployment.backends[placement.backend]
         playbook = self.playbooks[backend.playbook]
         weights = self.resolved.weights[f"{placement.model}@{placement.host}"]
-        wanted = demand(placement, weights, playbook, {**playbook.params, **backend.params}, facts)
+        wanted = demand(placement, weights, playbook, playbook.params_with(backend.params), facts)
         name = self.deployment.name
         running = None if self.repack else running_instance(name, placement.model, facts)
         kept = kept_limit(wanted, running)

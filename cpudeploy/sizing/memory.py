@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 from ..errors import DoesNotFit
 from ..types.base import Unknown
+from ..types.cpulist import format_cpulist, parse_cpulist
 from ..types.facts import Container, Facts
-from .cpulist import format_cpulist, parse_cpulist
-from .gguf import MIB
+
+MIB = 1 << 20
 
 HOST_RESERVE = 384 * MIB
 """Left to the system and the engine where the manifest does not say."""
+
+_LIMIT_GRAIN = 16 * MIB
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,18 @@ class Binding:
     mems: str
     reason: str
     warnings: tuple[str, ...] = ()
+
+
+def container_limit(need: int) -> int:
+    """The container's limit for a predicted peak: a twentieth of slack, whole 16 MiB. Bytes.
+
+    The weights' pages are within it, though the kernel could drop them: they are charged to the container
+    that reads them first, and with a limit a tenth below what a model of f16 weights held, every token read
+    a seventh of the file again from disk (docs/performance.md). The slack is for what the kernel charges
+    beside the process's pages (page tables, sockets, /tmp); where weights were rearranged there is far more,
+    as the file's pages of those are not read again.
+    """
+    return -(-(need + need // 20) // _LIMIT_GRAIN) * _LIMIT_GRAIN
 
 
 def room(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> int:

@@ -15,6 +15,7 @@ import msgspec
 from ..errors import CpudeployError, DoesNotFit
 from ..types.allocation import Allocation
 from ..types.base import Unknown
+from ..types.cpulist import parse_cpulist
 from ..types.deployment import Deployment, HuggingFace, ModelScope, Placement
 from ..types.facts import Facts
 from ..types.playbook import Playbook
@@ -23,10 +24,9 @@ from ..types.resolved import Resolved, ResolvedWeights, UnreadFile
 from ..types.shape import ModelShape, Tensors, Variant
 from .advice import advise
 from .allocate import allocate
-from .cpulist import parse_cpulist
 from .demand import DEFAULT_CONTEXT
-from .fit import tensors_of
-from .serving import Serving
+from .gguf.serving import Serving
+from .quant import tensors_of
 from .speed import Engine, decode_speed
 
 _PARALLEL = (1, 2, 4, 8, 16)
@@ -201,7 +201,7 @@ class _Trial:
         if bandwidth is None:
             return None
         backend = self.deployment.backends[self.placement.backend]
-        params = {**self.playbooks[backend.playbook].params, **backend.params}
+        params = self.playbooks[backend.playbook].params_with(backend.params)
         serving = Serving(
             context=allocation.context,
             parallel=allocation.parallel,

@@ -14,8 +14,8 @@ from typing import Literal
 
 from ..types.recommendation import Rate, Speed
 from ..types.shape import ModelShape, Tensors
-from .kv import kv_bytes, state_bytes
-from .serving import Serving
+from .gguf.kv import kv_bytes, state_bytes
+from .gguf.serving import Serving
 
 LEAST_READ = 64 << 20
 """Below so many bytes a token, weights stay in the processor's caches and memory says nothing."""

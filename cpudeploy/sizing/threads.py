@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..types.cpulist import format_cpulist
 from ..types.facts import Core
-from .cpulist import format_cpulist
 from .machine import Machine, whole_cpus
 
 

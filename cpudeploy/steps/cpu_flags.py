@@ -7,6 +7,8 @@ fetched; the flags are known before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..errors import HostError
 from ..manifest.templates import evaluate
 from ..manifest.versions import backend_version
@@ -25,9 +27,9 @@ def refuse_missing_flags(context: HostContext, backend: Backend, playbook: Playb
 def _applies(need: CpuNeed, backend: Backend, playbook: Playbook) -> bool:
     if need.when is None:
         return True
-    values: dict[str, dict[str, object]] = {
+    values: dict[str, Mapping[str, object]] = {
         "image": {"version": backend_version(backend, playbook), "reference": backend.image},
-        "param": {**playbook.params, **backend.params},
+        "param": playbook.params_with(backend.params),
     }
     return evaluate(need.when, values)
 

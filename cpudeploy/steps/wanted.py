@@ -12,7 +12,7 @@ from typing import Any
 from ..manifest.sizes import parse_size
 from ..manifest.templates import TemplateError, evaluate, render
 from ..manifest.versions import Version, backend_version
-from ..sizing.binding import rank_cpus
+from ..sizing.ranks import rank_cpus
 from ..types.allocation import Allocation
 from ..types.base import Unknown
 from ..types.capability import able
@@ -99,7 +99,7 @@ def wanted_instance(
         task=placement.task,
         cpus=placement.cpus,
         memory_asked=placement.memory,
-        params={**playbook.params, **backend.params},
+        params=playbook.params_with(backend.params),
         container=spec,
         gate=wanted_gate(playbook, placement, bytes_to_load(context, placement, weights), values),
         api_key=placement.api_key,
@@ -151,7 +151,7 @@ def _values(
             "cpus_bind": "|".join(ranks),
         },
         "image": {"version": version, "reference": image.reference},
-        "param": {**playbook.params, **backend.params},
+        "param": playbook.params_with(backend.params),
         "files": {
             "dir": folder,
             "entry": weights.entry,

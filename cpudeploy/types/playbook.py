@@ -6,6 +6,7 @@ plan renders them over the closed context (model, host, cpu, alloc, image, param
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from .base import Struct
@@ -34,6 +35,14 @@ class CpuNeed(Struct, frozen=True, kw_only=True):
     arch: str | None = None
     when: str | None = None
     do: str = ""
+
+
+class ImageNeed(Struct, frozen=True, kw_only=True):
+    """A condition on the image's version that must hold, why, and what to do where it does not."""
+
+    when: str
+    why: str
+    do: str
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -94,14 +103,15 @@ class HealthTemplate(Struct, frozen=True, kw_only=True):
 class Playbook(Struct, frozen=True, kw_only=True):
     """One playbook. kind `engine` serves models; kind `host` prepares machines.
 
-    `cpu`: what the processor must have. `steps` in order, each `{step name: settings}`. `weights`: which
-    file formats the engine reads. `memory`, `threads`: named models of sizing. `refuses`: flags whose effect
-    sizing can't see, or that would undo what the playbook sets up.
+    `images`: which versions it knows. `cpu`: what the processor must have. `steps` in order, each
+    `{step name: settings}`. `weights`: which file formats the engine reads. `memory`, `threads`: named models
+    of sizing. `refuses`: flags whose effect sizing can't see, or that would undo what the playbook sets up.
     """
 
     name: str
     kind: Literal["engine", "host"]
     requires: tuple[str, ...] = ()
+    images: tuple[ImageNeed, ...] = ()
     cpu: tuple[CpuNeed, ...] = ()
     version_pattern: str | None = None
     """Regex with one group that reads the version out of an image tag."""
@@ -117,5 +127,9 @@ class Playbook(Struct, frozen=True, kw_only=True):
 
     @property
     def params(self) -> dict[str, Value]:
-        """The parameters' defaults; a backend's own `params` go over them."""
+        """The parameters' defaults."""
         return {name: parameter.default for name, parameter in self.parameters.items()}
+
+    def params_with(self, own: Mapping[str, Value]) -> dict[str, Value]:
+        """The defaults with a backend's own over them: what its containers are rendered and counted with."""
+        return {**self.params, **own}

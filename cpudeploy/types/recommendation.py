@@ -39,7 +39,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     size: bytes of its files. chosen: what the manifest says now. estimated: nobody read its header, so its
     numbers are the chosen one's by size. wish: what the manifest asks for, None where that does not fit,
     `why` then being the refusal. largest: the combinations tried that fit and of which none larger in both
-    fits. speed: at the wish; None: not known, or nothing fits.
+    fits. speed: at the wish, or where that does not fit at the first of `largest`; None: not known, or
+    nothing fits.
     """
 
     quant: str

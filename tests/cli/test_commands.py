@@ -65,7 +65,8 @@ def test_version_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    "command", ["validate", "facts", "explain", "plan", "apply", "status", "recommend", "logs", "chat", "destroy"]
+    "command",
+    ["validate", "facts", "explain", "plan", "apply", "status", "recommend", "logs", "chat", "destroy"],
 )
 def test_every_command_has_help(command: str):
     done = cpudeploy(command, "--help")

@@ -149,6 +149,11 @@ def test_a_host_without_facts_is_told_beside_the_others(tmp_path: Path, hub: Run
     assert rows["here"]["choices"]
 
 
+def test_a_model_is_asked_about_on_its_own_hosts_only(tmp_path: Path, hub: RunningHub):
+    site = write(tmp_path, hub, {"here": HERE, "away": gone()}, on=["here"])
+    assert [row["host"] for row in told(site, "m")] == ["here"]
+
+
 def test_what_cannot_be_served_yet_is_said(tmp_path: Path, hub: RunningHub):
     site = write(tmp_path, hub, {"here": HERE}, source={"modelscope": "org/m-GGUF"})
     done = run(site)

@@ -8,9 +8,9 @@ import pytest
 
 from cpudeploy.data_files import data_dir
 from cpudeploy.errors import ManifestError
-from cpudeploy.manifest import load_playbook
+from cpudeploy.manifest import load, load_playbook
 
-from .conftest import ENGINE
+from .conftest import ENGINE, GOOD
 
 ONE_FAULT = [
     ("kind: engine", "kind: motor", "2:7", "must be engine or host"),
@@ -91,3 +91,32 @@ def test_a_diagnosis_must_say_how_it_is_recognised(write: Path) -> None:
     (write / "engine.yaml").write_text(ENGINE + "diagnose: [{cause: a, do: b}]\n")
     with pytest.raises(ManifestError, match="exit_code, oom or log"):
         load_playbook("engine", [write])
+
+
+@pytest.mark.parametrize(
+    ("backend", "told"),
+    [
+        ('image: "ghcr.io/x/y:b8999"', "6:29"),
+        ('image: "ghcr.io/x/y:latest", version: b8999', "6:60"),
+        ('image: "ghcr.io/x/y:b9000"', None),
+        ('image: "ghcr.io/x/y:latest"', None),
+    ],
+)
+def test_an_image_of_a_version_the_playbook_does_not_know_is_refused(
+    write: Path, tmp_path: Path, backend: str, told: str | None
+) -> None:
+    need = 'images: [{when: "image.version >= 9000", why: "older ones differ", do: "use b9000"}]\n'
+    (write / "engine.yaml").write_text(ENGINE.replace("requires: [base]\n", "") + need)
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(GOOD.replace('image: "ghcr.io/x/y:b9000"', backend))
+    if told is None:
+        assert load(inventory, [write]).deployment.backends
+        return
+    with pytest.raises(ManifestError) as caught:
+        load(inventory, [write])
+    (problem,) = caught.value.problems
+    assert problem.where == f"{inventory}:{told}"
+    assert (problem.what, problem.do) == (
+        "playbook `engine` does not know version `b8999`: older ones differ",
+        "use b9000",
+    )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cpudeploy.execute import execute
 from cpudeploy.plan import make_plan
-from cpudeploy.sizing.cpulist import parse_cpulist
 from cpudeploy.types.base import Unknown, from_json, to_json
+from cpudeploy.types.cpulist import parse_cpulist
 from cpudeploy.types.deployment import Deployment, Placement, Reserve
 from cpudeploy.types.facts import Core, Facts, Node
 from cpudeploy.types.plan import HostPlan, Plan

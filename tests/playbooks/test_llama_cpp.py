@@ -89,10 +89,18 @@ def test_what_sizing_cannot_see_is_refused_with_the_reason(tmp_path: Path, argum
     assert why in told
 
 
-def test_a_variable_that_says_the_same_is_refused_as_well(tmp_path: Path):
-    (told,) = problems(tmp_path, env='LLAMA_ARG_SWA_FULL: "1"')
-    assert "LLAMA_ARG_SWA_FULL" in told
-    assert "memory is counted with the window" in told
+@pytest.mark.parametrize(
+    ("variable", "why"),
+    [
+        ("LLAMA_ARG_SWA_FULL", "memory is counted with the window"),
+        ("LLAMA_ARG_MMPROJ", "its memory is counted then"),
+        ("LLAMA_API_KEY", "would show in `docker inspect`"),
+    ],
+)
+def test_a_variable_that_says_the_same_is_refused_as_well(tmp_path: Path, variable: str, why: str):
+    (told,) = problems(tmp_path, env=f'{variable}: "1"')
+    assert variable in told
+    assert why in told
 
 
 def test_what_only_changes_answers_may_be_said(tmp_path: Path):

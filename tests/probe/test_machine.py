@@ -76,6 +76,11 @@ def test_a_cpuset_narrows_what_affinity_allows(tree: Tree) -> None:
     assert cpus_of(tree.facts().cpu.cores) == [(1,), (2,)]
 
 
+def test_a_cpuset_that_asked_for_what_is_gone_has_what_the_kernel_gives_it(tree: Tree) -> None:
+    tree.cgroup(2, "/a", {"a/cpuset.cpus.effective": "0-2", "a/cpuset.cpus": "64-71"})
+    assert cpus_of(tree.facts().cpu.cores) == [(0,), (1,), (2,)]
+
+
 def test_core_ids_that_repeat_on_one_socket_are_told_apart_by_siblings(tree: Tree) -> None:
     tree.cpus([((0, 1), 0, 0), ((2, 3), 0, 0)])
     assert cpus_of(tree.facts().cpu.cores) == [(0, 1), (2, 3)]

@@ -15,9 +15,9 @@ import pytest
 from cpudeploy.errors import DoesNotFit
 from cpudeploy.probe import parse
 from cpudeploy.sizing.cores import Wish, share_cores
-from cpudeploy.sizing.cpulist import parse_cpulist
 from cpudeploy.types.base import Unknown
 from cpudeploy.types.capability import able
+from cpudeploy.types.cpulist import parse_cpulist
 from cpudeploy.types.facts import Facts
 
 from .machines import Machine, build_tree, lscpu_document, read_machine
@@ -60,6 +60,15 @@ def test_what_is_told_is_right(file: Path, source: str, tmp_path: Path) -> None:
         facts.memory.nodes,
     ):
         assert not isinstance(unknown, Unknown) or unknown.unknown
+
+
+@pytest.mark.parametrize("file", sorted(OWN.glob("*.txt")), ids=lambda file: file.stem)
+def test_what_a_kernel_shows_is_known(file: Path, tmp_path: Path) -> None:
+    """Unknown is never wrong, so it is held against us here."""
+    cpu = facts_of(read_machine(file), "kernel", tmp_path).cpu
+    assert isinstance(cpu.usable, tuple) and isinstance(cpu.online, int)
+    made_up_or_masked = file.stem in ("container-quota-46", "xen-dom0-112-threads-a-core")
+    assert isinstance(cpu.cores, Unknown) == made_up_or_masked
 
 
 @pytest.mark.parametrize("source", ["lscpu", "kernel"])

@@ -58,6 +58,26 @@ def test_an_address_that_two_interfaces_may_have_is_of_none(tree: Tree) -> None:
     assert facts.addresses == ("10.20.1.11",)
 
 
+def test_an_address_that_stands_alone_is_of_the_interface_that_ip_tells(tree: Tree) -> None:
+    """As some clouds give it: the only route on the link is to the gateway."""
+    tree.write("proc/net/fib_trie", local("127.0.0.1", "203.0.113.7", "10.20.1.11"))
+    tree.write(
+        "proc/net/route",
+        HEAD
+        + route("eth0", "00000000", "00000000", gateway="01011FAC")
+        + route("eth0", "01011FAC", "FFFFFFFF")
+        + route("eth1", "0001140A", "00FFFFFF"),
+    )
+    facts = tree.facts()
+    assert facts.interfaces == {"eth1": ("10.20.1.11",)}
+    tree.write(
+        "ip-addresses",
+        "1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever\n"
+        "2: eth0    inet 203.0.113.7/32 metric 100 scope global dynamic eth0\\       valid_lft 80862sec\n",
+    )
+    assert tree.facts().interfaces == {"eth0": ("203.0.113.7",), "eth1": ("10.20.1.11",)}
+
+
 def test_big_endian_machines_print_theirs_the_other_way_round(tree: Tree) -> None:
     tree.write("machine", "s390x")
     tree.write("proc/net/fib_trie", local("10.20.1.11"))

@@ -87,6 +87,15 @@ def test_an_unmeasured_host_says_how_to_get_speeds():
     assert "--measure" in text
 
 
+def test_ranges_are_explained_by_a_row_that_has_one_where_the_chosen_one_does_not_fit():
+    chosen = msgspec.structs.replace(TOO_LARGE, chosen=True)
+    other = msgspec.structs.replace(FITS, chosen=False)
+    text = " ".join(shown(msgspec.structs.replace(TOLD, choices=(other, chosen))).split())
+    assert "Q4_K_M reads 2 GB a token" in text
+    text = " ".join(shown(msgspec.structs.replace(TOLD, choices=(chosen,))).split())
+    assert "no range: nothing fits as wished" in text
+
+
 def test_a_problem_stands_in_place_of_a_table_without_what_a_terminal_would_act_on():
     text = shown(Recommendation(model="m", host="h", problem="no route\x1b[2J"))
     assert text == "m on h   no route\\x1b[2J"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cpudeploy.errors import HubError
@@ -197,6 +197,22 @@ def test_what_can_not_be_counted_is_refused_in_words(config: dict[str, Any], tol
     assert error.value.do
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_window_that_is_null_is_none(nested: bool) -> None:
+    """Not left out, which would mean the class's own."""
+    config = base("gemma2", 26, 2304, 8, 4, head_dim=256, sliding_window=None)
+    whole = {"model_type": "vision", "text_config": config} if nested else config
+    assert shape_of(whole).attention == (attends(26, 4, 256),)
+    del config["sliding_window"]
+    assert shape_of(whole).attention == (attends(13, 4, 256, window=4096), attends(13, 4, 256))
+
+
+def test_a_cache_that_no_machine_could_hold_is_refused() -> None:
+    config = base("llama", 2, 64, 4, 1 << 30, head_dim=1 << 20)
+    with pytest.raises(HubError, match="a cache larger than any machine holds"):
+        shape_of(config)
+
+
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -215,6 +231,7 @@ KEYS = sorted(
 
 
 @settings(max_examples=300, deadline=None)
+@example(base("llama", 32, 4096, 32, 8), {"num_key_value_heads": [True]})
 @given(st.sampled_from([config for config, _ in FAMILIES]), st.dictionaries(st.sampled_from(KEYS), values))
 def test_a_hostile_configuration_ends_in_a_shape_or_in_words(
     config: dict[str, Any], changed: dict[str, Any]

@@ -101,6 +101,16 @@ def test_a_broken_configuration_is_refused_in_words(secrets: Secrets, broken: by
         resolved(secrets, folder(config_json=broken), "safetensors")
 
 
+def test_a_byte_order_mark_before_a_configuration_is_nothing_to_stumble_over(
+    secrets: Secrets, tmp_path: Path
+) -> None:
+    files = folder(config_json=b"\xef\xbb\xbf" + folder()["config.json"])
+    first, _ = resolved(secrets, files, "safetensors", tmp_path)
+    again, _ = resolved(secrets, files, "safetensors", tmp_path)
+    assert first.shape is not None
+    assert again.shape == first.shape
+
+
 def test_the_same_weights_once_more_for_other_programs_are_left(secrets: Secrets) -> None:
     files = folder(consolidated_safetensors=weights()) | {"original/x.safetensors": weights()}
     found, _ = resolved(secrets, files, "safetensors")

@@ -43,6 +43,13 @@ def test_a_quantisation_picks_its_one_file(quant: str, file: str) -> None:
     assert choose(QWEN, quant).entry == file
 
 
+def test_where_a_quantisation_fits_two_files_one_can_be_named() -> None:
+    with pytest.raises(HubError, match="several models fit") as error:
+        chosen(("x-Q4_0.gguf", "x-Q4_0-mtp.gguf"), "Q4_0")
+    assert error.value.do == 'name one beside the repository: `files: ["x-Q4_0-mtp.gguf"]`'
+    assert chosen(("x-Q4_0.gguf", "x-Q4_0-mtp.gguf"), "Q4_0", "x-Q4_0-mtp.gguf") == ["x-Q4_0-mtp.gguf"]
+
+
 @pytest.mark.parametrize("quant", ["Q4_K", "Q4", "4_XS", "Q4.K.M", "16"])
 def test_part_of_a_quantisations_name_is_not_it(quant: str) -> None:
     with pytest.raises(HubError, match=f"no file of quant {quant}") as error:

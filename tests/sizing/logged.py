@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Log(NamedTuple):
-    """One log. context: tokens of all slots; unified: they share one cache, which we never ask for.
+    """One log. context: tokens of all slots; unified, whole_windows, flash: as in `Serving`.
 
     kv, state, compute: MiB, None where the log was not seen whole. aside: why it is not ours to reproduce.
     """
@@ -24,6 +24,8 @@ class Log(NamedTuple):
     unified: bool = False
     state: float | None = None
     compute: float | None = None
+    whole_windows: bool = False
+    flash: bool = True
     aside: str = ""
 
 
@@ -153,9 +155,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     ),
 }
 
-_SHARED = "its slots share one cache, whose windows are as many as they are"
 _DRAFTED = "the state is kept once more for every drafted token, which the playbook never asks for"
-_SWA_FULL = "--swa-full: every window as large as the context, which the playbook refuses"
 
 LOGS = (
     Log("Qwen3-0.6B", 4096, 448.0),
@@ -182,17 +182,17 @@ LOGS = (
     Log("gemma-3-270m", 8192, 84.0, slots=4),
     Log("gemma-3-270m", 1024, 27.0, slots=3),
     Log("gemma-3-270m", 1024, 18.0, slots=4),
-    Log("gemma-3-1b", 4096, 104.0, aside="a build from before caches had windows"),
-    Log("gemma-4-E2B", 4096, 72.0, compute=518.0, aside=_SWA_FULL),
+    Log("gemma-3-1b", 4096, 104.0, whole_windows=True),
+    Log("gemma-4-E2B", 4096, 72.0, compute=518.0, whole_windows=True),
     Log("gemma-4-26B-A4B", 262144, 2879.38, kv_type="q8_0"),
     Log("gpt-oss-20b", 131072, 3090.0),
     Log("gpt-oss-20b", 8192, 105.19, kv_type="q8_0", ubatch=128),
-    Log("gpt-oss-20b", 131072, 3096.0, slots=4, unified=True, aside=_SHARED),
+    Log("gpt-oss-20b", 131072, 3096.0, slots=4, unified=True),
     Log("Llama-3.1-8B", 16384, 2048.0, ubatch=1024),
-    Log("Llama-3.1-8B", 4096, 512.0),
-    Log("Llama-3.1-70B", 4096, 1280.0),
+    Log("Llama-3.1-8B", 4096, 512.0, compute=296.01, flash=False),
+    Log("Llama-3.1-70B", 4096, 1280.0, compute=588.01, flash=False),
     Log("Llama-3.2-1B", 1024, 32.0, compute=254.5),
-    Log("Llama-2-7b", 2048, 1024.0),
+    Log("Llama-2-7b", 2048, 1024.0, compute=160.0, flash=False),
     Log("TinyLlama-1.1B", 256, 5.5),
     Log("TinyLlama-1.1B", 2048, 44.0, compute=66.5),
     Log("Qwen2.5-7B", 32768, 1792.0),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cpudeploy.errors import DoesNotFit
+from cpudeploy.errors import DoesNotFit, NoRoom
 from cpudeploy.sizing.cores import Wish, share_cores
-from cpudeploy.sizing.cpulist import format_cpulist, parse_cpulist
 from cpudeploy.types.base import Unknown
+from cpudeploy.types.cpulist import format_cpulist, parse_cpulist
 from cpudeploy.types.facts import Core
 from tests.factories import cores, facts
 
@@ -280,6 +280,18 @@ class TestQuota:
 )
 def test_a_shortage_is_refused_with_a_way_out(wishes):
     refused(facts(cores=cores(2)), *wishes)
+
+
+def test_a_number_that_is_too_large_is_told_the_largest_there_is():
+    assert "at most 3" in refused(facts(), Wish("a", "0"), Wish("b", "cores:4")).do
+    assert given(facts(), Wish("a", "0"), Wish("b", "cores:3"))
+
+
+def test_a_numa_node_that_there_is_not_is_told_from_a_full_one():
+    with pytest.raises(DoesNotFit) as caught:
+        given(numa(2, 2), Wish("a", "numa:7"))
+    assert not isinstance(caught.value, NoRoom)
+    assert caught.value.do == "choose from numa:0, numa:1"
 
 
 @pytest.mark.parametrize("text", ["", "0", "0-3", "0-3,8", "1,3,5-7,127"])

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cpudeploy.sizing.compute import compute_buffer
-from cpudeploy.sizing.gguf import MIB, Serving, container_limit, gguf_need
-from cpudeploy.sizing.repack import repack_bytes
+from cpudeploy.sizing.gguf.compute import compute_buffer
+from cpudeploy.sizing.gguf.need import gguf_need
+from cpudeploy.sizing.gguf.repack import repack_bytes
+from cpudeploy.sizing.gguf.serving import Serving
+from cpudeploy.sizing.memory import MIB, container_limit
 from cpudeploy.types.shape import AttentionLayers, ModelShape, RecurrentLayers, Tensors
 from tests.factories import GIB, shape, tensors
 

@@ -125,19 +125,24 @@ def test_another_quantisation_that_fits_does_so_whatever_its_file_turns_out_to_b
 
 @settings(max_examples=25, deadline=None)
 @given(sizes, contexts, requests, st.sampled_from(["Q2_K", "Q4_K_M", "F16"]))
-def test_what_is_advised_fits(memory, context, parallel, quant):
+def test_what_is_advised_is_accepted_when_it_is_written(memory, context, parallel, quant):
     host = facts(memory=memory)
     wish = placement(context=context, parallel=parallel, source=repo(quant))
-    told = asked(host, wish)
+    known = world(wish, variants=tuple(each for each in VARIANTS if each.quant != quant))
+    told = asked(host, wish, known=known)
     if told.advice is None:
         assert not any(choice.largest for choice in told.choices)
         return
     advice = told.advice
-    assert (advice.context, advice.parallel) <= (context, parallel)
-    row = next(choice for choice in told.choices if choice.quant == advice.quant)
-    assert row.wish is not None or any(
-        way.context >= advice.context and way.parallel >= advice.parallel for way in row.largest
-    )
+    assert advice.context <= context and advice.parallel <= parallel
+    files = [known]
+    if advice.quant != quant:
+        variant = next(each for each in VARIANTS if each.quant == advice.quant)
+        own = advice.quant.removesuffix("_M")
+        kinds = {own} if own in ("F16", "Q8_0") else {own, "Q4_0", "F16"}
+        files = [as_file(known, wish, variant, {kind: int(variant.size * 0.9)}) for kind in kinds]
+    for file in files:
+        assert written(host, wish, known=file, context=advice.context, parallel=advice.parallel)
 
 
 def test_files_come_smallest_first_and_the_manifests_own_is_marked():
@@ -268,6 +273,30 @@ def test_what_does_not_fit_gives_way_to_the_largest_that_does():
 def test_two_bits_are_left_where_more_is_fast_enough():
     assert advice("Q2_K", size=40 * MB, variants=VARIANTS[1:], bandwidth=10**11).quant == "Q8_0"
     assert advice("Q2_K", size=40 * MB, variants=VARIANTS[1:]).quant == "Q2_K"
+
+
+@pytest.mark.parametrize("quant", ["UD-Q4_K_XL", "ud-q5_k_xl", "MXFP4_MOE", "IQ4_XS"])
+def test_names_of_dynamic_and_newer_quantisations_tell_their_bits_too(quant):
+    told = advice(quant, size=90 * MB)
+    assert (told.quant, told.lines) == (quant, ())
+
+
+def test_a_dynamic_quantisation_is_counted_as_the_usual_one_of_its_size():
+    names = ("Q4_K_M", "UD-Q4_K_XL", "IQ2_M", "UD-IQ2_M", "Q8_0", "UD-Q8_K_XL")
+    host = with_bandwidth(facts(cores=cores(2)))
+    host = msgspec.structs.replace(
+        host, cpu=msgspec.structs.replace(host.cpu, flags=("avx2", "avx512f", "amx_int8"))
+    )
+    rows = {}
+    for name in names:  # each alone: files of one size are told apart by their names only
+        wish = placement(source=repo("F16"))
+        known = world(wish, variants=(Variant(quant=name, size=1000 * MB),))
+        told = asked(host, wish, known=known)
+        rows[name] = next(choice for choice in told.choices if choice.quant == name)
+    for usual, dynamic in (names[:2], names[2:4], names[4:]):
+        assert rows[dynamic].wish == rows[usual].wish
+        assert rows[dynamic].speed == rows[usual].speed
+    assert rows["IQ2_M"].speed != rows["Q4_K_M"].speed
 
 
 def test_what_people_would_wait_for_gives_way_to_the_largest_that_is_quick():

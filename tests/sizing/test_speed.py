@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpudeploy.sizing.serving import Serving
+from cpudeploy.sizing.gguf.serving import Serving
 from cpudeploy.sizing.speed import LEAST_READ, Engine, decode_speed, read_per_token
 from tests.factories import shape, tensors
 

@@ -6,8 +6,8 @@ node: what a rank works on lies in its own node's memory, and no two threads sha
 
 from __future__ import annotations
 
+from ..types.cpulist import format_cpulist, parse_cpulist
 from ..types.facts import Cpu
-from .cpulist import format_cpulist, parse_cpulist
 
 
 def rank_cpus(cpuset: str, threads: int, cpu: Cpu) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ which the CPU backend always has; each was compared with what the server's log s
 
 from __future__ import annotations
 
-from ..types.shape import ModelShape, Tensors
+from ...types.shape import ModelShape, Tensors
 from .kv import cells_of
 from .serving import Serving
 
@@ -18,13 +18,16 @@ _RESIDUALS = 5
 _OUTPUT_GAPS = 1.16
 """What the allocator wastes around logits of a whole batch; fitted to logs of several builds."""
 
-_PROCESS = 40 * _MIB
+_PROCESS = 36 * _MIB
 """The program's own pages, its libraries and its pools of threads."""
 
-_TOKEN = 320
-"""Text, score, lookups and merges of one token."""
+_TOKEN, _PLAIN_TOKEN = 300, 210
+"""Text, score and lookups of one token, with and without merges."""
 
-_SLOT = _MIB
+_PLAIN = frozenset({"gemma", "gemma2", "gemma3", "gemma3n"})
+"""Architectures whose vocabularies are large and have no merges."""
+
+_SLOT = _MIB // 2
 """Threads and buffers of one request."""
 
 _CANDIDATE = 12
@@ -40,7 +43,7 @@ def compute_buffer(shape: ModelShape, tensors: Tensors, serving: Serving, *, out
     logits of the whole batch all the same, and never touch them.
     """
     masks = sum({cells_of(each, serving) for each in shape.attention}) * _F16
-    wide = max(_attention(shape), _recurrent(shape), _feed_forward(shape, tensors))
+    wide = max(_attention(shape, serving), _recurrent(shape), _feed_forward(shape, tensors))
     layer = (wide + _RESIDUALS * shape.embedding) * _F32 * serving.batch
     logits = outputs * shape.vocabulary * _F32
     if outputs < serving.batch:
@@ -52,8 +55,9 @@ def compute_buffer(shape: ModelShape, tensors: Tensors, serving: Serving, *, out
 
 def engine_bytes(shape: ModelShape, serving: Serving) -> int:
     """The server itself: program, vocabulary, and what each slot has beside its cache."""
+    token = _PLAIN_TOKEN if shape.architecture in _PLAIN else _TOKEN
     slot = _SLOT + shape.vocabulary * (_CANDIDATE + _F32)
-    return _PROCESS + shape.vocabulary * _TOKEN + serving.parallel * slot
+    return _PROCESS + shape.vocabulary * token + serving.parallel * slot
 
 
 def projector_bytes(file: int) -> int:
@@ -61,8 +65,11 @@ def projector_bytes(file: int) -> int:
     return file + max(file, _PROJECTOR_FLOOR) if file else 0
 
 
-def _attention(shape: ModelShape) -> int:
-    """Elements a token: queries, keys, values and what comes of them."""
+def _attention(shape: ModelShape, serving: Serving) -> int:
+    """Elements a token: queries, keys, values and what comes of them; without flash attention how every head
+    looks at every cell, which is more than all of these."""
+    if not serving.flash and shape.attention:
+        return shape.heads * serving.cells
     return max(
         (
             3 * shape.heads * max(each.key_length, each.value_length)

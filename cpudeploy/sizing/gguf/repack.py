@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..types.shape import Tensors
+from ...types.shape import Tensors
 
 _BY_FLAG = {
     # x86

@@ -5,18 +5,12 @@ Bytes throughout. Where the header leaves room, the estimate errs upwards.
 
 from __future__ import annotations
 
-from ..types.allocation import MemoryNeed
-from ..types.shape import ModelShape, Tensors
+from ...types.allocation import MemoryNeed
+from ...types.shape import ModelShape, Tensors
 from .compute import compute_buffer, engine_bytes, projector_bytes
 from .kv import cache_bytes, checkpoint_bytes, kv_bytes, state_bytes
 from .repack import repack_bytes
-from .serving import SLOT_GRAIN, Serving, slot_tokens
-
-__all__ = ["MIB", "SLOT_GRAIN", "Serving", "container_limit", "gguf_need", "slot_tokens"]
-
-MIB = 1 << 20
-
-_LIMIT_GRAIN = 16 * MIB
+from .serving import Serving
 
 
 def gguf_need(shape: ModelShape, tensors: Tensors, serving: Serving, *, file_bytes: int) -> MemoryNeed:
@@ -31,15 +25,3 @@ def gguf_need(shape: ModelShape, tensors: Tensors, serving: Serving, *, file_byt
         cache=cache_bytes(shape, serving),
         projector=projector_bytes(serving.projector),
     )
-
-
-def container_limit(need: int) -> int:
-    """The container's limit for a predicted peak: a twentieth of slack, whole 16 MiB. Bytes.
-
-    The weights' pages are within it, though the kernel could drop them: they are charged to the container
-    that reads them first, and with a limit a tenth below what a model of f16 weights held, every token read
-    a seventh of the file again from disk (docs/performance.md). The slack is for what the kernel charges
-    beside the process's pages (page tables, sockets, /tmp); where weights were rearranged there is far more,
-    as the file's pages of those are not read again.
-    """
-    return -(-(need + need // 20) // _LIMIT_GRAIN) * _LIMIT_GRAIN

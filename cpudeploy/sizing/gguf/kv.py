@@ -1,7 +1,7 @@
 """What llama.cpp keeps of the tokens it has read: KV cache, recurrent state, checkpoints. Pure; bytes.
 
-Slots don't share a cache: the playbook says `--parallel` and the sum of all contexts, and the engine then
-makes one stream a slot. The figures agree with what the engine's log calls KV and RS buffer.
+Slots don't share a cache unless told to: the playbook says `--parallel` and the sum of all contexts, and the
+engine then makes one stream a slot. The figures agree with what the engine's log calls KV and RS buffer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from ..types.shape import AttentionLayers, ModelShape
+from ...types.shape import AttentionLayers, ModelShape
 from .serving import Serving, slot_tokens
 
 _ELEMENT = {
@@ -31,7 +31,7 @@ _F32 = 4
 def kv_bytes(shape: ModelShape, serving: Serving) -> int:
     """The KV caches of all slots. A type that is not known counts as f32, the largest there is."""
     cells = sum(_cell(each, serving) * cells_of(each, serving) for each in shape.attention)
-    return int(cells) * serving.parallel
+    return int(cells) * serving.streams
 
 
 def state_bytes(shape: ModelShape, serving: Serving) -> int:
@@ -43,16 +43,18 @@ def checkpoint_bytes(shape: ModelShape, serving: Serving) -> int:
     """The copies that slots keep of what can't be taken back token by token: states, and the tokens within
     each window. Nothing for models that attend to everything.
 
-    One copy a slot more than the engine's limit: it lets go of old ones as it makes new ones, and the
-    allocator doesn't give everything back in between.
+    One copy more for every four slots begun: the new one is made before an old one goes, and the allocator
+    doesn't give everything back.
     """
     windows = sum(
         _cell(each, serving) * min(each.window, cells_of(each, serving))
         for each in shape.attention
         if each.window
     )
-    copies = serving.checkpoints + 1 if serving.checkpoints > 0 else 0
-    return copies * (int(windows) * serving.parallel + state_bytes(shape, serving))
+    if serving.checkpoints <= 0:
+        return 0
+    copies = serving.checkpoints * serving.parallel + -(-serving.parallel // 4)
+    return copies * (int(windows) + state_bytes(shape, replace(serving, parallel=1)))
 
 
 def cache_bytes(shape: ModelShape, serving: Serving) -> int:
@@ -66,10 +68,12 @@ def cache_bytes(shape: ModelShape, serving: Serving) -> int:
 
 
 def cells_of(layers: AttentionLayers, serving: Serving) -> int:
-    """Cells of one slot in such layers: with a window no more than that, and the batch being read."""
-    if layers.window is None:
+    """Cells of one stream in such layers: with a window no more than that for each of its slots, and the
+    batch being read."""
+    if layers.window is None or serving.whole_windows:
         return serving.cells
-    return min(serving.cells, slot_tokens(layers.window + serving.batch))
+    slots = serving.parallel // serving.streams
+    return min(serving.cells, slot_tokens(layers.window * slots + serving.batch))
 
 
 def _cell(layers: AttentionLayers, serving: Serving) -> Fraction:
