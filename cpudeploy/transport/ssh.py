@@ -277,6 +277,12 @@ def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool, h
             where=where,
             do="the host hangs or is overloaded, or that is no sshd",
         )
+    if settings.proxy_command is not None:
+        return ConnectError(
+            f"the ProxyCommand to {place} broke off before SSH was set up",
+            where=where,
+            do="run it by hand, as the ssh configuration has it, to see what it says",
+        )
     return ConnectError(
         f"{place} broke off before SSH was set up: {reason}",
         where=where,
