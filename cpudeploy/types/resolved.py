@@ -43,6 +43,12 @@ class ResolvedImage(Struct, frozen=True, kw_only=True):
     size: Count | Unknown
     notes: tuple[str, ...] = ()
 
+    def built_for(self, arch: str | Unknown) -> bool:
+        """Whether it has a platform of linux and that architecture; true where either side is not known."""
+        if isinstance(arch, Unknown) or not self.platforms:
+            return True
+        return any(platform.split("/")[:2] == ["linux", arch] for platform in self.platforms)
+
 
 class WeightFile(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"):
     """One file of a model. `urls` in the order to try; `token` goes to `origin` hosts only."""
