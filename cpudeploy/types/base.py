@@ -18,7 +18,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
-CpuId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+CpuId = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 """The number of a logical CPU: no kernel is built for as many."""
 
 
