@@ -240,8 +240,8 @@ def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool, h
         return ConnectError(
             f"login as {user} failed; tried: " + "; ".join(keys.tried),
             where=where,
-            do=f"the host hung up after {keys.sent} keys (MaxAuthTries): name the right one, with IdentityFile "
-            "and IdentitiesOnly"
+            do=f"the host hung up after {keys.sent} keys (MaxAuthTries): name the right one, with "
+            "IdentityFile and IdentitiesOnly"
             if hung_up
             else f"put a public key into {user}'s authorized_keys there, or name the right user or key "
             "(IdentityFile)",
