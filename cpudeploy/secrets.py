@@ -132,7 +132,8 @@ class Secrets:
             value = self._ask_command(ref.name)
         else:
             raise SecretError(
-                f"secrets of kind {ref.kind} can't be resolved yet", do="use from_env or from_file"
+                f"secrets of kind {ref.kind} can't be resolved yet",
+                do="use from_env, from_file or from_command",
             )
         if not value or "\n" in value or "\0" in value:
             raise SecretError(f"the secret {ref} must be one non-empty line")
