@@ -112,7 +112,8 @@ def _answer(shown: Shown, *, yes: bool) -> CpudeployError | bool:
     from .terminal import stdout
 
     stdout().write(f"{shown.hop}: {shown.known_name} shows {shown.algorithm} {shown.fingerprint}")
-    if not yes and not (sys.stdin.isatty() and click.confirm(f"Record it in {shown.file}?", err=True)):
+    asks = not yes and shown.file is not None  # without a file recording it says what to do
+    if asks and not (sys.stdin.isatty() and click.confirm(f"Record it in {shown.file}?", err=True)):
         return False
     try:
         file = shown.record()

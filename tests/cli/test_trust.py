@@ -171,6 +171,8 @@ def test_where_no_file_keeps_keys_that_is_told_of_every_host(
     write(tmp_path, {"h1": at(sshd.port), "h2": {**at(sshd.port), "address": "localhost"}})
     done = cpudeploy("trust", "--yes", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("UserKnownHostsFile")) == (4, 2)
+    code, told = on_a_terminal("trust", cwd=tmp_path, answer="")
+    assert (code, told.count("UserKnownHostsFile")) == (4, 2)
 
 
 def test_a_host_that_is_not_in_the_manifest_is_a_usage_error(
