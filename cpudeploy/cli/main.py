@@ -17,7 +17,6 @@ COMMANDS = (
     "plan",
     "apply",
     "status",
-    "recommend",
     "logs",
     "chat",
     "destroy",
