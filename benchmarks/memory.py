@@ -137,13 +137,15 @@ def main() -> int:
     parser.add_argument("--skip", type=int, default=0, help="leave out the first so many")
     parser.add_argument("--server", type=Path, help="another llama-server (default: the lab's)")
     options = parser.parse_args()
+    chosen = [each for each in SETTINGS[options.skip :] if options.only.lower() in each.title.lower()]
+    if not chosen:
+        parser.error(f"no setting is left of: {'; '.join(each.title for each in SETTINGS)}")
     binary = options.server or llama.server()
     rows = []
     with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
-        for setting in SETTINGS[options.skip :]:
-            if options.only.lower() in setting.title.lower():
-                rows.append(measure(setting, binary, Path(folder), options.rounds))
-                say(" | ".join(cells(rows[-1])))
+        for setting in chosen:
+            rows.append(measure(setting, binary, Path(folder), options.rounds))
+            say(" | ".join(cells(rows[-1])))
     print("\n".join(table(rows)))
     print(f"\n{platform.machine()}, Linux {platform.release()}, {os.cpu_count()} CPUs, {binary.name}")
     return 0 if all(row.holds for row in rows) else 1

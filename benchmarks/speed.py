@@ -79,13 +79,14 @@ def main() -> int:
     parser.add_argument("--only", default="", help="models whose title contains this (default: all)")
     parser.add_argument("--server", type=Path, help="another llama-server (default: the lab's)")
     options = parser.parse_args()
+    chosen = {title: model for title, model in MODELS.items() if options.only.lower() in title.lower()}
+    if not chosen:
+        parser.error(f"no such model; there are: {'; '.join(MODELS)}")
     binary = options.server or llama.server()
     cpus = sorted(os.sched_getaffinity(0))
     rows = []
     with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
-        for title, model in MODELS.items():
-            if options.only.lower() not in title.lower():
-                continue
+        for title, model in chosen.items():
             path = models.smollm2() if model is None else Path(folder) / "model.gguf"
             if model is not None:
                 synthetic.write(model, path)

@@ -1,7 +1,7 @@
 """What can go wrong, one class per thing a user can act on.
 
 Every error carries where it happened, what is wrong and what to do about it; the command line
-prints those three and nothing else. Exit codes are DESIGN's table; `exit_code()` ranks several.
+prints those three and nothing else. Exit codes are those of docs/troubleshooting.md; `worst()` ranks several.
 """
 
 from __future__ import annotations

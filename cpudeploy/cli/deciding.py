@@ -9,9 +9,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..manifest import Manifest
 from ..plan import make_plan, plannable
 from ..plan.recorded import resolved_from
 from ..resolve import resolve
+from ..types.deployment import Deployment
 from ..types.plan import Plan
 from ..types.resolved import Resolved
 from .records import read_facts, read_records
@@ -54,6 +56,13 @@ def decide_recorded(
     """The plan from what was recorded in `folder`: asks nobody, reads no secret. Hosts and models without a
     record stand in it with why. Raises RecordError for a file that can't be understood."""
     manifest, deployment, _ = read_manifest(inventory, playbooks, limit, ask_sudo=False)
+    return plan_of_records(manifest, deployment, inventory, folder, repack=repack)
+
+
+def plan_of_records(
+    manifest: Manifest, deployment: Deployment, inventory: Path, folder: Path, *, repack: bool = False
+) -> Plan:
+    """The same for a manifest that was read already, narrowed to `deployment`."""
     read = {name: read_facts(folder, name) for name in deployment.hosts}
     facts = {name: each for name, each in read.items() if each is not None}
     wanted = plannable(narrowed(deployment, facts), manifest.playbooks)

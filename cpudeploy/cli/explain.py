@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
-from ..errors import ERROR, OK, UNREACHABLE, UsageError, worst
+from ..errors import ERROR, OK, UNREACHABLE, worst
 from ..types.deployment import Deployment, Positions
 from ..types.plan import Plan
 from .options import (
+    exclude,
+    facts_option,
     format_option,
     inventory_option,
     limit_option,
@@ -26,12 +28,7 @@ from .options import (
 @playbooks_option
 @sudo_option
 @repack_option
-@click.option(
-    "--facts",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Explain what was recorded by `facts -o DIR`: nobody is asked.",
-)
+@facts_option("Explain what was recorded by `facts -o DIR`: nobody is asked.")
 @format_option("text", "json")
 def command(
     model: str,
@@ -44,14 +41,13 @@ def command(
     output: str,
 ) -> int:
     """Tell where the numbers of MODEL (or of all) come from: cores, threads, memory. Changes nothing."""
-    from .deciding import decide, decide_recorded
+    from .deciding import decide, plan_of_records
     from .site import read_manifest, site
 
     if facts is not None:
-        if ask_sudo_pass:
-            raise UsageError("--ask-sudo-pass and --facts exclude each other", do="leave one out")
+        exclude("--facts", {"--ask-sudo-pass": ask_sudo_pass})
         manifest, deployment, _ = read_manifest(inventory, playbooks, limit, ask_sudo=False)
-        plan = decide_recorded(inventory, facts, playbooks=playbooks, limit=limit, repack=repack)
+        plan = plan_of_records(manifest, deployment, inventory, facts, repack=repack)
         return _tell(plan, deployment, manifest.positions, model, output)
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass, model=model) as found:
         plan = decide(found, inventory, repack=repack)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from ..errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +37,23 @@ playbooks_option = click.option(
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="A folder of your own playbooks, looked at first (repeatable).",
 )
+
+
+def facts_option(help: str) -> Callable[[F], F]:
+    """`--facts DIR`, to work from what was recorded; `help` tells what is done then."""
+    return click.option(
+        "--facts",
+        metavar="DIR",
+        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        help=help,
+    )
+
+
+def exclude(option: str, others: Mapping[str, bool]) -> None:
+    """Raises UsageError where one of `others` (option → whether it was given) can't go with `option`."""
+    for other, given in others.items():
+        if given:
+            raise UsageError(f"{option} and {other} exclude each other", do="leave one out")
 
 
 def format_option(*formats: str) -> Callable[[F], F]:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
-from ..errors import CHANGES, ERROR, OK, UNREACHABLE, UsageError, worst
+from ..errors import CHANGES, ERROR, OK, UNREACHABLE, worst
 from ..types.plan import Plan
 from .options import (
+    exclude,
+    facts_option,
     format_option,
     inventory_argument,
     limit_option,
@@ -26,12 +28,7 @@ from .options import (
 @sudo_option
 @verbose_option
 @repack_option
-@click.option(
-    "--facts",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Plan from what `facts -o DIR` recorded: no host, registry or Hub is asked, no secret read.",
-)
+@facts_option("Plan from what `facts -o DIR` recorded: no host, registry or Hub is asked, no secret read.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
 @format_option("text", "json", "markdown")
 def command(
@@ -50,8 +47,7 @@ def command(
     from .site import site
 
     if facts is not None:
-        if ask_sudo_pass:
-            raise UsageError("--ask-sudo-pass and --facts exclude each other", do="leave one out")
+        exclude("--facts", {"--ask-sudo-pass": ask_sudo_pass})
         plan = decide_recorded(inventory, facts, playbooks=playbooks, limit=limit, repack=repack)
         _show(plan, output, verbose, None)
     else:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import ERROR, OK, UsageError, worst
+from ..errors import ERROR, OK, worst
 from .options import (
+    exclude,
+    facts_option,
     format_option,
     inventory_option,
     limit_option,
@@ -28,17 +30,16 @@ if TYPE_CHECKING:
 @playbooks_option
 @sudo_option
 @click.option("--quant", metavar="Q4_K_M", help="Compare with this quantisation, not the manifest's.")
-@click.option("--context", type=click.IntRange(1), help="Tokens a request, instead of the manifest's.")
-@click.option("--parallel", type=click.IntRange(1), help="Requests at a time, instead of the manifest's.")
+@click.option(
+    "--context", type=click.IntRange(1, 100_000_000), help="Tokens a request, instead of the manifest's."
+)
+@click.option(
+    "--parallel", type=click.IntRange(1, 1024), help="Requests at a time, instead of the manifest's."
+)
 @click.option(
     "--measure", is_flag=True, help="Measure how fast each host reads memory (seconds of full load)."
 )
-@click.option(
-    "--facts",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Work from what `facts -o DIR` recorded: nobody is asked.",
-)
+@facts_option("Work from what `facts -o DIR` recorded: nobody is asked.")
 @format_option("text", "json")
 def command(
     model: str | None,
@@ -65,11 +66,7 @@ def command(
 
     question = Question(model=model or "", quant=quant, context=context, parallel=parallel)
     if facts is not None:
-        if measure or ask_sudo_pass:
-            raise UsageError(
-                f"--facts and {'--measure' if measure else '--ask-sudo-pass'} exclude each other",
-                do="leave one out",
-            )
+        exclude("--facts", {"--measure": measure, "--ask-sudo-pass": ask_sudo_pass})
         manifest, deployment, _ = read_manifest(inventory, playbooks, limit, ask_sudo=False)
         told = ask_records(manifest, deployment, question, facts)
         _show(told, deployment.name, output)

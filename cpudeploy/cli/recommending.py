@@ -42,7 +42,14 @@ class Question:
 
     @property
     def repository(self) -> bool:
+        """Whether it is about a repository, not a model of the manifest."""
         return "/" in self.model
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """The options that say something else than the manifest."""
+        given = {"--quant": self.quant, "--context": self.context, "--parallel": self.parallel}
+        return tuple(option for option, value in given.items() if value is not None)
 
 
 def ask_hosts(site: Site, question: Question) -> list[Recommendation]:
@@ -77,7 +84,8 @@ def ask_records(
 
 def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Question) -> Deployment:
     """The deployment with what is asked in place of what it says. Raises UsageError for a model there is not,
-    and a quantisation of a source that has one file."""
+    a wish for several of them at once (each would be tried beside the others so changed), and a quantisation
+    of a source that has one file."""
     if question.repository:
         new = tuple(_placed(deployment, playbooks, question))
         return msgspec.structs.replace(deployment, placements=(*deployment.placements, *new))
@@ -86,6 +94,11 @@ def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Q
         raise UsageError(
             f"no model {question.model} here",
             do=f"choose from: {', '.join(models) or 'none'}; or name a Hub repository (org/name-GGUF)",
+        )
+    if not question.model and len(models) > 1 and question.wishes:
+        raise UsageError(
+            f"{question.wishes[0]} is asked of one model, and there are several",
+            do=f"name the one that is meant: {', '.join(models)}",
         )
     return msgspec.structs.replace(
         deployment,
@@ -108,7 +121,7 @@ def _placed(
             f"the manifest has no backend that {question.model} could be tried with",
             do='add one under `backends`: {llama: {playbook: llama-cpp, image: "…"}}',
         )
-    port = 1 + max((placement.port for placement in deployment.placements), default=8099)
+    port = 1 + max((each.last_port or each.port for each in deployment.placements), default=8099)
     for name, host in deployment.hosts.items():
         if not host.retired:
             yield Placement(
@@ -150,6 +163,7 @@ def _recommendations(
     playbooks = manifest.playbooks
     wanted = plannable(narrowed(deployment, facts), playbooks)
     resolved, missing = look_up(wanted)
+    written = {f"{each.model}@{each.host}": each for each in manifest.deployment.placements}
 
     def one(placement: Placement) -> Recommendation:
         host, backend = deployment.hosts[placement.host], deployment.backends[placement.backend]
@@ -165,7 +179,7 @@ def _recommendations(
         if problem:
             return Recommendation(model=placement.model, host=placement.host, problem=problem)
         return recommend(
-            wanted, placement, facts[placement.host], resolved, playbooks, new=question.repository
+            wanted, placement, facts[placement.host], resolved, playbooks, written=written.get(key)
         )
 
     asked = (each for each in deployment.placements if question.model in ("", each.model))

@@ -174,10 +174,15 @@ class _Download:
 
 
 def _sources(file: WeightFile, wrong: list[str]) -> Iterator[str]:
-    """Every URL in order, but after wrong bytes one more try only; a lone source gets that try itself."""
+    """Every URL in order, but after wrong bytes one more try only.
+
+    Where nobody is left for that, it is whoever gave the last of them: an earlier source, or an earlier
+    apply, may have left wrong ones for it to go on from.
+    """
     for url in file.urls:
         if len(wrong) > 1:
             return
+        before = len(wrong)
         yield url
-    if len(wrong) == 1 and len(file.urls) == 1:
-        yield file.urls[0]
+    if len(wrong) == 1 and before == 0:
+        yield url

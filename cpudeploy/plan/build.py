@@ -294,7 +294,10 @@ def _host_plan(
     changes += removal_changes(context, frozenset(staying), origin)
     changes += _rollout(context, placements, wanted, named, playbooks, origin)
     warnings = (*blind, *flags, *sizing_warnings(context, allocations, changes))
-    return _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)
+    touched = {change.subject for change in changes if change.step == "container"}
+    retained = tuple(placement.model for placement in placements if placement.model not in touched)
+    plan = _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)
+    return msgspec.structs.replace(plan, retained=retained)
 
 
 def _rollout(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from typing import Any
 
@@ -14,13 +13,16 @@ from ..types.facts import Blob, Disk, File, Weights
 from ..types.shared import HostRecord
 from .records import Record, Records
 
-_DISK = re.compile(r"\s(\d+)\s+\d+\s+(-?\d+)\s+\S+\s+(/.*)$")
+_DISK = re.compile(r"\s(\d{1,20})\s+\d+\s+(-?\d{1,20})\s+\S+\s+(/.*)$", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_NUMBER = re.compile(r"[0-9]{1,20}")
+# Size, mode, owner (of a directory service perhaps, with blanks), checksum, content.
+_FILE = re.compile(r"([0-9]{1,20}) ([0-7]{1,5}) (.*) ([0-9a-f]{64}|-|)(?: =(\S*))?")
 
 
-def read_releases(records: Records) -> dict[str, Any]:
+def read_releases(records: Records) -> dict[str, dict[str, Any]]:
     """Deployment → release id → document. One that can't be read stands as its reason."""
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {}
     for path, record in records.below("release:").items():
         deployment, _, name = path.split("/", 2)
         found.setdefault(deployment, {})[name.removesuffix(".json")] = _json(record)
@@ -35,7 +37,7 @@ def read_host_record(records: Records) -> HostRecord | Unknown:
         return Unknown(unknown=record.text.strip())
     try:
         return from_json(record.text, HostRecord)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return Unknown(unknown=f"host.json is not a host record: {error}")
 
 
@@ -58,8 +60,8 @@ def read_weights(records: Records) -> Weights:
     trees: dict[str, dict[str, int]] = {}
     for inode, kind_and_path in _stat_lines(records, "weights-trees", 1):
         kind, _, path = kind_and_path.partition("/")
-        if kind.startswith("regular"):
-            _, tree, file = path.split("/", 2)
+        _, tree, file = [*path.split("/", 2), "", ""][:3]
+        if kind.startswith("regular") and file:
             trees.setdefault(tree, {})[file] = int(inode)
     refs = {
         name: tuple(record.text.split())
@@ -102,8 +104,8 @@ def _json(record: Record) -> Any:
     if record.code != 0:
         return {"unknown": record.text.strip()}
     try:
-        return json.loads(record.text)
-    except ValueError:
+        return msgspec.json.decode(record.text)
+    except (ValueError, RecursionError):
         return {"unknown": "not JSON"}
 
 
@@ -111,19 +113,20 @@ def _stat_lines(records: Records, key: str, numbers: int) -> list[list[str]]:
     """Lines of `numbers` numbers and a name; complaints about patterns that matched nothing are skipped."""
     record = records.get(key)
     rows = [] if record is None else [line.split(" ", numbers) for line in record.text.splitlines()]
-    return [row for row in rows if len(row) == numbers + 1 and all(word.isdigit() for word in row[:numbers])]
+    return [row for row in rows if len(row) == numbers + 1 and all(map(_NUMBER.fullmatch, row[:numbers]))]
 
 
 def _file(record: Record) -> File | Unknown | None:
     if record.code == 2:
         return None
-    words = record.text.split(" ")
-    if record.code != 0 or len(words) < 4:
+    match = _FILE.fullmatch(record.text.strip()) if record.code == 0 else None
+    if match is None:
         return Unknown(unknown=record.text.strip() or "can't be read")
-    size, mode, owner, digest = words[:4]
-    text = None
-    if len(words) > 4:
-        text = base64.b64decode(words[4].removeprefix("=")).decode(errors="replace")
+    size, mode, owner, digest, content = match.groups()
+    try:
+        text = None if content is None else base64.b64decode(content).decode(errors="replace")
+    except ValueError:
+        return Unknown(unknown="its content came back damaged")
     return File(
         size=int(size),
         mode=mode.zfill(4),

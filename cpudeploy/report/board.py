@@ -101,7 +101,8 @@ class Board:
         host = self.hosts.setdefault(event.host, HostBoard(host=event.host, changes=0))
         match event:
             case HostStarted():
-                host.begin("checks the host", now)
+                # One without changes is not even visited: it only waits for the others.
+                host.begin("checks the host" if host.changes else "", now)
             case ChangeStarted():
                 self._subjects[event.host, event.change] = event.subject
                 host.subject = event.subject

@@ -143,10 +143,13 @@ def _from_release(
         return None
     listed = [Listed(name, asking.held[sha256], sha256) for name, sha256 in released.sums.items()]
     where = f"huggingface {source.repo}@{source.revision}"
+    globs, mmproj = source.files, source.mmproj
+    if form == "gguf" or source.quant is not None:
+        # On hosts these lie beside each other, whatever folder of the repository they come from.
+        globs = tuple(PurePosixPath(pattern).name for pattern in globs)
+        mmproj = PurePosixPath(mmproj).name if mmproj is not None else None
     try:
-        chosen = select(
-            listed, quant=source.quant, globs=source.files, form=form, where=where, mmproj=source.mmproj
-        )
+        chosen = select(listed, quant=source.quant, globs=globs, form=form, where=where, mmproj=mmproj)
     except HubError:
         return None
     if len(chosen.files) != len(listed):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..types.deployment import HuggingFace, ModelScope, Placement
-from ..types.recommendation import Advice, Choice, Combination
+from ..types.recommendation import Advice, Choice
 from .quant import bits_of
 
 COMFORTABLE = 10.0
@@ -22,17 +22,15 @@ _USUAL_BITS = (4, 8)
 """Below, answers suffer; above, they hardly gain and every token reads more."""
 
 
-def advise(placement: Placement, choices: Sequence[Choice], *, new: bool = False) -> Advice | None:
-    """The best of `choices` for this wish; None where nothing fits, in any size. new: the manifest does not
-    have the model, so that all of its lines are told."""
+def advise(wish: Placement, choices: Sequence[Choice], *, written: Placement | None) -> Advice | None:
+    """The best of `choices` for this wish; None where nothing fits, in any size. written: what the manifest
+    says, of which the lines that differ are told; None where it does not have the model: all are."""
     chosen = next((choice for choice in choices if choice.chosen), None)
     fitting = [choice for choice in choices if choice.wish is not None]
     if not fitting:
-        advice = _smaller(placement, choices)
-    else:
-        best, why = _of_fitting(fitting, chosen)
-        advice = _advice(placement, best, placement.context or 0, placement.parallel, why)
-    return advice if advice is None or not new else _entry(placement, advice)
+        return _smaller(wish, written, choices)
+    best, why = _of_fitting(fitting, chosen)
+    return _advice(wish, written, best, wish.context or 0, wish.parallel, why)
 
 
 def _of_fitting(fitting: Sequence[Choice], chosen: Choice | None) -> tuple[Choice, str]:
@@ -63,23 +61,27 @@ def _of_fitting(fitting: Sequence[Choice], chosen: Choice | None) -> tuple[Choic
     return chosen, "it fits" + (_quickly([chosen]) if _is_quick(chosen) else "")
 
 
-def _smaller(placement: Placement, choices: Sequence[Choice]) -> Advice | None:
+def _smaller(wish: Placement, written: Placement | None, choices: Sequence[Choice]) -> Advice | None:
     """Nothing fits as wished: fewer requests at a time, else a shorter context; the chosen one first, then
     the largest that there is."""
     by_size = sorted(choices, key=lambda choice: (not choice.chosen, not _is_usual(choice), -choice.size))
-    context = placement.context or 0
+    context = wish.context or 0
     for fits in (
-        lambda each: each.context >= context and each.parallel <= placement.parallel,
-        lambda each: each.parallel >= placement.parallel and each.context <= context,
+        lambda each: each.context >= context and each.parallel <= wish.parallel,
+        lambda each: each.parallel >= wish.parallel and each.context <= context,
         lambda each: True,
     ):
         for choice in by_size:
-            ways: list[Combination] = [each for each in choice.largest if fits(each)]
+            # More than the wish is worth nothing: compared is what of it each combination gives.
+            ways = [
+                (min(each.context, context), min(each.parallel, wish.parallel))
+                for each in choice.largest
+                if fits(each)
+            ]
             if ways:
-                best = max(ways, key=lambda each: each.context * each.parallel)
-                why = f"{context} × {placement.parallel} does not fit in any quantisation there is"
-                tokens = min(best.context, context)
-                return _advice(placement, choice, tokens, min(best.parallel, placement.parallel), why)
+                tokens, requests = max(ways, key=lambda way: (way[0] * way[1], way))
+                why = f"{context} × {wish.parallel} does not fit in any quantisation there is"
+                return _advice(wish, written, choice, tokens, requests, why)
     return None
 
 
@@ -95,32 +97,34 @@ def _quickly(choices: Sequence[Choice]) -> str:
     return f", and makes {COMFORTABLE:.0f} tokens a second or more for each request" if choices else ""
 
 
-def _advice(placement: Placement, choice: Choice, context: int, parallel: int, why: str) -> Advice:
+def _advice(
+    wish: Placement, written: Placement | None, choice: Choice, context: int, parallel: int, why: str
+) -> Advice:
+    advice = Advice(name=wish.model, quant=choice.quant, context=context, parallel=parallel, why=why)
+    if written is None:
+        return msgspec.structs.replace(advice, name=_name(wish.model), lines=_entry(wish, advice))
     lines = []
-    if not choice.chosen and isinstance(placement.source, HuggingFace | ModelScope):
-        lines.append(f"source: {_source(placement.source, choice.quant)}")
-    lines += [f"context: {context}"] if context != placement.context else []
-    lines += [f"parallel: {parallel}"] if parallel != placement.parallel else []
-    return Advice(
-        name=placement.model,
-        quant=choice.quant,
-        context=context,
-        parallel=parallel,
-        why=why,
-        lines=tuple(lines),
-    )
+    source = written.source
+    if isinstance(source, HuggingFace | ModelScope):
+        # A source that names no quantisation has one all the same.
+        same = choice.chosen and wish.source == source
+        if not same and choice.quant.upper() != (source.quant or "").upper():
+            lines.append(f"source: {_source(source, choice.quant)}")
+    lines += [f"context: {context}"] if context != written.context else []
+    lines += [f"parallel: {parallel}"] if parallel != written.parallel else []
+    return msgspec.structs.replace(advice, lines=tuple(lines))
 
 
-def _entry(placement: Placement, advice: Advice) -> Advice:
-    lines = (
-        f"source: {{huggingface: {placement.model}, quant: {advice.quant}}}",
-        f"backend: {placement.backend}",
-        f"on: [{placement.host}]",
-        f"port: {placement.port}",
+def _entry(wish: Placement, advice: Advice) -> tuple[str, ...]:
+    """All lines of a model that the manifest does not have."""
+    return (
+        f"source: {{huggingface: {wish.model}, quant: {advice.quant}}}",
+        f"backend: {wish.backend}",
+        f"on: [{wish.host}]",
+        f"port: {wish.port}",
         f"context: {advice.context}",
         f"parallel: {advice.parallel}",
     )
-    return msgspec.structs.replace(advice, name=_name(placement.model), lines=lines)
 
 
 def _name(repository: str) -> str:

@@ -108,10 +108,15 @@ def demand(
         context = placement.context or DEFAULT_CONTEXT
         need = MemoryNeed(weights=0, repack=0, kv=0, state=0, compute=0, engine=placement.memory, cache=0)
     else:
+        why = (
+            f"what {weights.source} is made of can't be read from here"
+            if playbook.memory == "gguf"
+            else f"playbook {playbook.name} does not know how"
+        )
         raise NotYet(
-            f"the memory of {placement.model} can't be worked out for playbook {playbook.name}",
+            f"the memory of {placement.model} can't be worked out: {why}",
             where=where,
-            do="say memory: for this model",
+            do="say `memory` for this model, such as 8GiB",
         )
     return Demand(
         placement=placement,

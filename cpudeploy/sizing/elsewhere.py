@@ -50,12 +50,10 @@ def _takes(sizing: Sizing, placement: Placement, host: str, facts: Facts) -> boo
 def _runs(sizing: Sizing, placement: Placement, facts: Facts) -> bool:
     """Whether its image was built for that machine, and its engine finds the CPU flags it may need."""
     image = sizing.resolved.images.get(placement.backend)
-    platforms = () if image is None else image.platforms
     playbook = sizing.playbooks[sizing.deployment.backends[placement.backend].playbook]
     flags = () if isinstance(facts.cpu.flags, Unknown) else facts.cpu.flags
     needed = {flag for each in playbook.cpu if each.arch in (None, facts.os.arch) for flag in each.flags}
-    built = not platforms or any(each.split("/")[1:2] == [facts.os.arch] for each in platforms)
-    return built and needed <= set(flags)
+    return (image is None or image.built_for(facts.os.arch)) and needed <= set(flags)
 
 
 def _fits(sizing: Sizing, host: str, facts: Facts) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import DoesNotFit
 from ..types.base import Unknown
-from ..types.cpulist import format_cpulist, parse_cpulist
+from ..types.cpulist import format_cpulist, told_cpulist
 from ..types.facts import Container, Facts
 
 MIB = 1 << 20
@@ -90,27 +90,28 @@ def bind(
 
 
 def _bind(free: Mapping[int, int], seat: Seat) -> Binding:
+    if min(seat.nodes) < 0:
+        return Binding(mems="", reason="not bound: no NUMA node lists its CPUs")
+    nodes = format_cpulist(seat.nodes)
     if len(seat.nodes) > 1:
-        nodes = format_cpulist(seat.nodes)
+        part = (
+            "half of what it reads may come from the other one's memory"
+            if len(seat.nodes) == 2
+            else "most of what it reads comes from other nodes' memory"
+        )
         return Binding(
             mems="",
             reason=f"not bound: its cores lie in NUMA nodes {nodes}",
             warnings=(
-                f"its cores lie in NUMA nodes {nodes}, and half of what it reads may come from the other "
-                f"one's memory: `cpus: numa:{seat.nodes[0]}` keeps it in one",
-            )
-            if len(seat.nodes) == 2
-            else (
-                f"its cores lie in NUMA nodes {nodes}, and most of what it reads comes from other nodes' "
-                f"memory: `cpus: numa:{seat.nodes[0]}` keeps it in one",
+                f"its cores lie in NUMA nodes {nodes}, and {part}: `cpus: numa:{seat.nodes[0]}` keeps it in "
+                "one",
             ),
         )
-    node = seat.nodes[0]
-    left = free.get(node, 0)
+    left = free.get(seat.nodes[0], 0)
     if seat.limit > left:
-        why = f"NUMA node {node} has {gib(max(left, 0))} for the {gib(seat.limit)} it may use"
+        why = f"NUMA node {nodes} has {gib(max(left, 0))} for the {gib(seat.limit)} it may use"
         return Binding(mems="", reason=f"not bound: {why}", warnings=(f"{why}: its memory spans NUMA nodes",))
-    return Binding(mems=str(node), reason=f"NUMA node {node}, where its cores are")
+    return Binding(mems=nodes, reason=f"NUMA node {nodes}, where its cores are")
 
 
 def _node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> dict[int, int]:
@@ -125,7 +126,7 @@ def _node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Containe
 
 
 def _take(rooms: dict[int, int], mems: str, size: int) -> None:
-    bound = parse_cpulist(mems)
+    bound = told_cpulist(mems)
     if len(bound) == 1 and bound <= rooms.keys():
         rooms[min(bound)] -= size
 

@@ -40,10 +40,10 @@ def recommend(
     resolved: Resolved,
     playbooks: Mapping[str, Playbook],
     *,
-    new: bool = False,
+    written: Placement | None,
 ) -> Recommendation:
-    """What `placement` could be on its host; `new`: the manifest does not have it yet. Where nothing can be
-    told, `problem` says why."""
+    """What `placement` could be on its host. written: what the manifest says of it, whatever is asked
+    now; None: it does not have the model yet. Where nothing can be told, `problem` says why."""
     key = f"{placement.model}@{placement.host}"
     weights = resolved.weights[key]
     if weights.shape is None or weights.tensors is None:
@@ -55,14 +55,25 @@ def recommend(
         problem = f"the memory of backend {placement.backend} can't be worked out"
         return Recommendation(model=placement.model, host=placement.host, problem=problem)
     trained = weights.shape.context_length
-    context = placement.context or min(DEFAULT_CONTEXT, trained or DEFAULT_CONTEXT)
+    usual = min(DEFAULT_CONTEXT, trained or DEFAULT_CONTEXT)
+    context = placement.context or usual
     wished = msgspec.structs.replace(placement, context=context)
+    if written is not None and written.context is None:
+        written = msgspec.structs.replace(written, context=usual)
     missing = [
         other.model
         for other in deployment.placements
         if other.host == placement.host and f"{other.model}@{other.host}" not in resolved.weights
     ]
-    trial = _Trial(_without(deployment, placement, missing), wished, facts, resolved, playbooks)
+    others = _without(deployment, placement, missing)
+    try:
+        allocate(others, placement.host, facts, resolved, playbooks)
+    except CpudeployError as error:
+        problem = (
+            f"what else is placed there can't be given what it asks for: {error.where}: {error.sentence}"
+        )
+        return Recommendation(model=placement.model, host=placement.host, problem=problem)
+    trial = _Trial(others, wished, facts, resolved, playbooks)
     try:
         choices = tuple(trial.choices(weights, weights.shape, weights.tensors))
     except CpudeployError as error:
@@ -82,7 +93,7 @@ def recommend(
         threads=trial.threads,
         bandwidth=facts.memory.bandwidth,
         choices=choices,
-        advice=advise(wished, choices, new=new),
+        advice=advise(wished, choices, written=written),
         notes=tuple(notes),
     )
 

@@ -5,7 +5,6 @@ HostError: pulled all the same, its first program would not start (`exec format 
 from __future__ import annotations
 
 from ..errors import HostError
-from ..types.base import Unknown
 from ..types.resolved import ResolvedImage
 from .context import HostContext
 
@@ -13,10 +12,7 @@ from .context import HostContext
 def refuse_wrong_platform(context: HostContext, image: ResolvedImage) -> None:
     """Raises HostError naming what the image offers. Where one side is not known, nothing is said."""
     arch = context.facts.os.arch
-    offered = [platform.split("/") for platform in image.platforms]
-    if isinstance(arch, Unknown) or not offered:
-        return
-    if not any(words[:2] == ["linux", arch] for words in offered):
+    if not image.built_for(arch):
         raise HostError(
             f"the image {image.reference} is not built for linux/{arch}; it offers "
             f"{', '.join(image.platforms)}",

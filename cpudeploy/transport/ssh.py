@@ -240,8 +240,8 @@ def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool, h
         return ConnectError(
             f"login as {user} failed; tried: " + "; ".join(keys.tried),
             where=where,
-            do=f"the host hung up after {keys.sent} keys (MaxAuthTries): name the right one, with IdentityFile "
-            "and IdentitiesOnly"
+            do=f"the host hung up after {keys.sent} keys (MaxAuthTries): set IdentitiesOnly, and the right "
+            "IdentityFile"
             if hung_up
             else f"put a public key into {user}'s authorized_keys there, or name the right user or key "
             "(IdentityFile)",
@@ -276,6 +276,12 @@ def _explain(error: Exception, settings: Settings, keys: Keys, *, quick: bool, h
             f"{place} took the connection and then kept silent for {BANNER_TIMEOUT_S} s",
             where=where,
             do="the host hangs or is overloaded, or that is no sshd",
+        )
+    if settings.proxy_command is not None:
+        return ConnectError(
+            f"the ProxyCommand to {place} broke off before SSH was set up",
+            where=where,
+            do="run it by hand, as the ssh configuration has it, to see what it says",
         )
     return ConnectError(
         f"{place} broke off before SSH was set up: {reason}",

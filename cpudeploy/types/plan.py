@@ -64,7 +64,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class HostPlan(Struct, frozen=True, kw_only=True):
-    """Everything for one host. `headline`: what it is, for people. `retained`: what is as wanted.
+    """Everything for one host. `headline`: what it is, for people. `retained`: models that run as wanted.
 
     `questions` are asked again at apply, so that fingerprints can be checked.
     `unknown`: why nothing could be planned (no facts, or no way to what is wanted); apply fails this host.

@@ -31,6 +31,8 @@ class Site:
     lab: Lab
     folder: Path
     manifest: dict[str, Any]
+    bare_plan: str = ""
+    """The plan of its hosts before anything was done to them, where a test keeps it."""
 
     @property
     def api_key(self) -> str:

@@ -43,7 +43,7 @@ def site(
         host.check_output(
             "printf %%s %s >/srv/daemon.json && chmod 0640 /srv/daemon.json", json.dumps(THEIRS)
         )
-        site.bare_plan = site.run("plan", "-v", "--format", "json")  # type: ignore[attr-defined]
+        site.bare_plan = site.run("plan", "-v", "--format", "json")
         site.run("apply")
         yield site
     finally:
@@ -74,7 +74,7 @@ def test_ours_is_added_and_theirs_stays_as_it_was(site: Site):
 
 
 def test_what_is_in_it_is_in_no_plan_and_no_facts(site: Site):
-    for shown in (site.bare_plan, site.run("facts", "--format", "json")):  # type: ignore[attr-defined]
+    for shown in (site.bare_plan, site.run("facts", "--format", "json")):
         assert PLANTED not in shown
 
 

@@ -36,14 +36,14 @@ def bare(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A host with sh, coreutils and apt, with the tiny model applied to it."""
     bare_hosts(lab, HostSpec(BARE, bare=True))
     site = make_site(lab, tmp_path_factory.mktemp("bare"), BARE)
-    site.bare_plan = site.run("plan", "--detailed-exitcode", code=2)  # type: ignore[attr-defined]
+    site.bare_plan = site.run("plan", "--detailed-exitcode", code=2)
     site.run("apply")
     yield site
     lab.remove(BARE)
 
 
 def test_a_host_without_curl_python_and_iproute2_gets_its_model_through_this_machine(bare: Site):
-    assert "through this machine (no curl on the host)" in bare.bare_plan  # type: ignore[attr-defined]
+    assert "through this machine (no curl on the host)" in bare.bare_plan
     assert "tiny" in bare.ask(BARE, 8100, bare.api_key)
     assert bare.settled()
     assert not any(bare.on(BARE).exists(tool) for tool in ("curl", "python3", "ip", "flock"))

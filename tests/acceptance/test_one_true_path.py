@@ -23,7 +23,7 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two bare hosts, Debian 12 and 13, the second with a sudo password."""
     bare_hosts(lab, HostSpec(HOSTS[0], "bookworm"), HostSpec(HOSTS[1], "trixie", sudo="password"))
     site = make_site(lab, tmp_path_factory.mktemp("site"), *HOSTS)
-    site.bare_plan = site.run("plan", "--detailed-exitcode", code=2)  # type: ignore[attr-defined]
+    site.bare_plan = site.run("plan", "--detailed-exitcode", code=2)
     site.applied = site.run("apply")  # type: ignore[attr-defined]
     yield site
     for name in HOSTS:
@@ -32,7 +32,7 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_the_plan_of_a_bare_host_shows_every_preparation(site: Site):
     for word in ("docker.io", "certificate", "daemon.json", "rag_pub", "llama.cpp", "to fetch", "512 × 1"):
-        assert word in site.bare_plan  # type: ignore[attr-defined]
+        assert word in site.bare_plan
 
 
 def test_the_second_plan_is_empty_and_a_second_apply_changes_nothing(site: Site):
@@ -95,7 +95,7 @@ def test_a_planted_secret_is_nowhere_to_be_seen(site: Site, name: str):
     seen = {
         "inspect": json.dumps(site.inspect(name, CONTAINER)),
         "plan": site.run("plan", "--format", "json"),
-        "plan of a bare host": site.bare_plan,  # type: ignore[attr-defined]
+        "plan of a bare host": site.bare_plan,
         "apply": site.applied,  # type: ignore[attr-defined]
         "events": site.run("apply", "--format", "json"),
         "facts": site.run("facts", "--format", "json"),

@@ -90,6 +90,7 @@ def test_what_is_asked_for_takes_the_place_of_what_the_manifest_says(site: Path)
     (only,) = told(site, "m", "--context", "1024", "--parallel", "3", "--quant", "Q8_0")
     assert (only["context"], only["parallel"]) == (1024, 3)
     assert [choice["quant"] for choice in only["choices"] if choice.get("chosen")] == ["Q8_0"]
+    assert {"context: 1024", "parallel: 3"} < set(only["advice"]["lines"])
 
 
 def test_a_measured_host_tells_its_bandwidth_and_facts_keep_it(site: Path):
@@ -173,6 +174,18 @@ def test_usage_errors_say_what_would_be_right(site: Path, arguments: list[str], 
     done = run(site, *arguments)
     assert done.returncode == 64
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("option", [["--context", "1024"], ["--parallel", "2"], ["--quant", "Q8_0"]])
+def test_a_wish_is_asked_of_one_model(site: Path, option: list[str]):
+    inventory = site / "inventory.yaml"
+    manifest = yaml.safe_load(inventory.read_text())
+    manifest["models"]["n"] = {**manifest["models"]["m"], "port": 8101}
+    inventory.write_text(yaml.safe_dump(manifest))
+    done = run(site, *option)
+    assert done.returncode == 64
+    assert f"{option[0]} is asked of one model" in done.stderr and "m, n" in done.stderr
+    assert [row["model"] for row in told(site, "n", *option)] == ["n"]
 
 
 def test_one_file_has_no_quantisation_to_choose(tmp_path: Path, hub: RunningHub):

@@ -23,6 +23,8 @@ class FileServer:
     stall: threading.Event | None = None
     """Send half, then wait for this."""
     ranges: bool = True
+    length: bool = True
+    """Say how long the body is; else it ends with the connection."""
     status: int = 200
     redirect: str = ""
     requests: list[dict[str, str]] = field(default_factory=list)
@@ -55,7 +57,8 @@ def serving(content: bytes, address: str = "127.0.0.1") -> Iterator[FileServer]:
             if asked and server.ranges:
                 end = len(server.content)
                 self.send_header("Content-Range", f"bytes {start}-{end - 1}/{end}")
-            self.send_header("Content-Length", str(len(body)))
+            if server.length:
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self._send(body)
 

@@ -175,6 +175,17 @@ def test_wrong_bytes_are_discarded_and_another_source_gives_the_file(host: Host,
     assert host.blob.read_bytes() == CONTENT
 
 
+def test_wrong_bytes_that_an_earlier_source_left_are_not_held_against_the_next(
+    host: Host, server: FileServer
+) -> None:
+    """A mirror with another version of the file breaks off: what it gave is only found out at the end."""
+    with serving(b"y" * len(CONTENT)) as liar:
+        liar.stall = threading.Event()
+        host.fetch(liar.url, server.url)
+    assert host.blob.read_bytes() == CONTENT
+    assert [request.get("range") is None for request in server.requests] == [False, True]
+
+
 def test_wrong_bytes_everywhere_is_an_error_that_names_the_sources(host: Host) -> None:
     with serving(b"y" * len(CONTENT)) as liar, pytest.raises(HubError) as error:
         host.fetch(liar.url)

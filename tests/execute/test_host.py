@@ -15,6 +15,7 @@ import pytest
 from cpudeploy.errors import CpudeployError, EngineError, NotYet, OperationFailed, RegistryError
 from cpudeploy.execute import EngineClient, HostTarget
 from cpudeploy.execute.failure import ModelNotServing, ScriptFailed
+from cpudeploy.probe import probe
 from cpudeploy.secrets import Secrets, same
 from cpudeploy.transport import Connection
 from cpudeploy.types import event as ev
@@ -309,6 +310,20 @@ def test_a_network_that_is_there_otherwise_is_an_error(bench: Bench) -> None:
 def test_the_gate_passes_when_the_model_answers(bench: Bench, model: None) -> None:
     bench.do(network(), create(bench), start(), gate())
     assert any(isinstance(event, ev.Progress) and event.text for event in bench.events)
+
+
+def test_a_model_bound_to_a_memory_node_serves_and_is_found_so(bench: Bench, model: None) -> None:
+    bench.do(network(), create(bench, cpuset_mems="0"), start(), gate())
+    pid = bench.sh(f"docker inspect --format '{{{{.State.Pid}}}}' {NAME}").strip()
+    assert "Mems_allowed_list:\t0\n" in bench.sh(f"cat /proc/{pid}/status")
+    assert probe(bench.connection, ()).containers[NAME].cpuset_mems == "0"
+
+
+def test_a_memory_node_that_the_host_has_not_is_refused_in_words(bench: Bench, model: None) -> None:
+    bench.do(network())
+    with pytest.raises(EngineError, match="memory nodes"):
+        bench.do(create(bench, cpuset_mems="9"))
+    assert bench.engine.container(NAME) is None
 
 
 def test_the_gate_sends_the_key_and_a_wrong_one_fails_with_what_came(bench: Bench, model: None) -> None:

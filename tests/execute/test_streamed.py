@@ -168,6 +168,15 @@ def test_another_file_is_refused_and_the_next_source_asked(
     assert not host.blob.exists()
 
 
+def test_a_longer_file_of_unsaid_length_spoils_nothing_for_the_next_source(
+    host: Host, server: FileServer
+) -> None:
+    with serving(b"y" * (2 * len(CONTENT))) as liar:
+        liar.length = False
+        host.fetch(liar.url, server.url)
+    assert host.blob.read_bytes() == CONTENT
+
+
 def test_a_source_that_stalls_is_given_up_for_the_next_with_what_arrived(
     host: Host, server: FileServer
 ) -> None:

@@ -96,3 +96,12 @@ def test_a_smaller_limit_of_an_earlier_estimate_stays_and_is_told(host):
     )
     (fresh,) = again.hosts["one"].allocations
     assert fresh.memory >= fresh.need.total
+
+
+def test_what_runs_as_wanted_is_named_beside_what_changes(host: SimulatedHost):
+    more = placement("more", port=8109, cpus="numa:1")
+    changed = msgspec.structs.replace(WISH, context=4096)
+    for models, retained in (([WISH], (WISH.model,)), ([WISH, more], (WISH.model,)), ([changed, more], ())):
+        plan = planned(deployment(*models), host).hosts["one"]
+        assert not plan.unknown
+        assert plan.retained == retained

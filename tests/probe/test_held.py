@@ -10,8 +10,8 @@ import pytest
 
 from cpudeploy.errors import HostError
 from cpudeploy.probe import arguments, parse
-from cpudeploy.types.base import Unknown, to_json
-from cpudeploy.types.facts import DaemonFile, Disk, File, Listening, Question
+from cpudeploy.types.base import Unknown, from_json, to_json
+from cpudeploy.types.facts import DaemonFile, Disk, Facts, File, Listening, Question
 from cpudeploy.types.shared import HostRecord, SharedKey
 
 from .trees import Tree
@@ -41,6 +41,17 @@ def test_a_file_with_its_content(tree: Tree) -> None:
     assert found == File(
         size=len(text), mode="0640", owner="root", sha256=hashlib.sha256(text.encode()).hexdigest(), text=text
     )
+
+
+def test_an_owner_of_a_directory_service_may_have_a_blank_in_the_name() -> None:
+    checksum = "0" * 64
+    told = {"/text": f"2 640 CORP\\jo doe {checksum} =e30=", "/large": "9 640 jo doe -", "/odd": "2 x y"}
+    document = "".join(f"file:{path} 0 {len(text)}\n{text}\n" for path, text in told.items())
+    files = parse(f"{document}end 0 0\n\n".encode(), "h1").files
+    assert files["/text"] == File(size=2, mode="0640", owner="CORP\\jo doe", sha256=checksum, text="{}")
+    assert isinstance(large := files["/large"], File)
+    assert (large.owner, isinstance(large.sha256, Unknown)) == ("jo doe", True)
+    assert files["/odd"] == Unknown(unknown="2 x y")
 
 
 def test_a_file_without_content_asked(tree: Tree) -> None:
@@ -126,6 +137,16 @@ def test_releases_and_the_hosts_record(tree: Tree) -> None:
         "other": {"0001-f00d": {}},
     }
     assert facts.host_record == HostRecord()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{broken", '{"a": NaN}', "[" * 100_000], ids=["empty", "cut", "nan", "deep"]
+)
+def test_a_damaged_release_is_told_as_that(tree: Tree, text: str) -> None:
+    tree.write("var/lib/cpudeploy/rag/releases/0001-abcd.json", text)
+    facts = tree.facts()
+    assert facts.releases == {"rag": {"0001-abcd": {"unknown": "not JSON"}}}
+    assert from_json(to_json(facts), Facts) == facts
 
 
 def test_what_deployments_claim(tree: Tree) -> None:

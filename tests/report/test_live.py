@@ -126,6 +126,15 @@ def test_a_host_that_hangs_before_its_first_change_gives_a_sign_too() -> None:
     assert written(out).splitlines()[-1] == "small-1  still checks the host · 15 s"
 
 
+def test_a_host_with_nothing_to_do_is_not_said_to_be_at_work() -> None:
+    out, clock = console(), Clock()
+    lines = LiveLines(out, sample_plan(), clock=clock)
+    lines.tell(HostStarted(host="idle"))
+    clock.now += 100
+    lines.beat()
+    assert "still" not in written(out)
+
+
 def test_a_host_that_waits_its_turn_is_silent() -> None:
     out, clock = console(), Clock()
     lines = LiveLines(out, sample_plan(), clock=clock)

@@ -17,7 +17,7 @@ from cpudeploy.secrets import Secrets
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import Deployment, HuggingFace, ImageMirror, Mirrors, Registry
 from cpudeploy.types.facts import Blob, Facts, Image, Unknown, Weights
-from cpudeploy.types.resolved import ResolvedWeights
+from cpudeploy.types.resolved import ResolvedWeights, WeightFile
 
 from .builders import deployment, facts, placement
 from .gguf_files import write_gguf
@@ -150,6 +150,22 @@ def test_a_registrys_password_that_is_missing_is_found_before_anything_is_pulled
         resolve(wanted, {"h1": facts(images={OTHER: image})}, {}, secrets, cache=None)
 
 
+def holder(had: ResolvedWeights) -> Facts:
+    """A host that holds what was resolved, by its last release."""
+    instance = {"model": "chat", "source": had.source, "tree": had.tree}
+    files = [file for file in had.files if isinstance(file, WeightFile)]
+    return facts(
+        releases={"rag": {"0001-a": {"instances": {"rag_chat_0": instance}}, "0002-b": None}},
+        weights=Weights(
+            blobs={
+                file.sha256: Blob(size=file.size, inode=inode, verified=True)
+                for inode, file in enumerate(files)
+            },
+            trees={had.tree: {file.name: inode for inode, file in enumerate(files)}},
+        ),
+    )
+
+
 def test_what_the_last_release_had_needs_no_hub_where_every_host_holds_it(
     secrets: Secrets, plain: RunningRegistry, tmp_path: Path
 ) -> None:
@@ -164,25 +180,26 @@ def test_what_the_last_release_had_needs_no_hub_where_every_host_holds_it(
     def found(source: HuggingFace, host: Facts) -> ResolvedWeights:
         return resolve(wanted(source), {"h1": host}, {}, secrets, cache=tmp_path / "cache").weights["chat@h1"]
 
-    with run_hub({"a/b": Repo({"x-Q4_0.gguf": model, "x-Q8_0.gguf": b"GGUF"})}) as hub:
-        first = found(SOURCE, facts())
-    [file] = first.files
-    instance = {"model": "chat", "source": first.source, "tree": first.tree}
-    holding = facts(
-        releases={"rag": {"0001-a": {"instances": {"rag_chat_0": instance}}, "0002-b": None}},
-        weights=Weights(
-            blobs={file.sha256: Blob(size=file.size, inode=7, verified=True)},
-            trees={first.tree: {file.name: 7}},
-        ),
-    )
-    again = found(SOURCE, holding)
-    assert (again.tree, again.source, again.entry, again.shape) == (
-        first.tree,
-        first.source,
-        first.entry,
-        first.shape,
-    )
-    assert "every host holds the last release's files" in again.notes[0]
+    deep = HuggingFace(repo="a/b", files=("q4/x-*.gguf",), mmproj="vision/*f16.gguf")
+    files = {
+        "x-Q4_0.gguf": model,
+        "x-Q8_0.gguf": b"GGUF",
+        "q4/x-Q4_1.gguf": model,
+        "vision/mmproj-f16.gguf": b"G",
+    }
+    with run_hub({"a/b": Repo(files)}) as hub:
+        first = {source: found(source, facts()) for source in (SOURCE, deep)}
+    for source, had in first.items():
+        again = found(source, holder(had))
+        assert (again.tree, again.source, again.entry, again.shape, again.projector) == (
+            had.tree,
+            had.source,
+            had.entry,
+            had.shape,
+            had.projector,
+        )
+        assert "every host holds the last release's files" in again.notes[0]
+    holding = holder(first[SOURCE])
     touched = msgspec.structs.replace(holding, weights=Weights(trees=holding.weights.trees))
     for source, host in (
         (SOURCE, facts()),

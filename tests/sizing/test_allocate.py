@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cpudeploy.errors import DoesNotFit
+from cpudeploy.errors import DoesNotFit, NotYet
 from cpudeploy.sizing import allocate
-from cpudeploy.types.deployment import Reserve
+from cpudeploy.types.deployment import HostPath, Reserve
 from cpudeploy.types.facts import Mark, Node
 from tests.factories import GIB, container, cores, deployment, facts, placement, playbooks, resolved, shape
 
@@ -64,6 +64,15 @@ class TestNodes:
         host = msgspec.structs.replace(host, memory=msgspec.structs.replace(host.memory, nodes=nodes))
         assert only(host, placement(cpus="numa:1")).mems == ""
 
+    def test_cores_that_no_node_lists_bind_nobody_and_no_such_node_is_told(self):
+        host = numa(4, 2)
+        lost = tuple(msgspec.structs.replace(core, node=-1) for core in host.cpu.cores)
+        host = msgspec.structs.replace(host, cpu=msgspec.structs.replace(host.cpu, cores=lost))
+        found = only(host)
+        assert found.mems == ""
+        assert "no NUMA node lists" in found.reasons["mems"]
+        assert not any("-1" in text for text in (*found.reasons.values(), *found.warnings))
+
 
 class TestRoom:
     def test_the_reserve_of_the_manifest_is_left(self):
@@ -113,3 +122,15 @@ def test_every_number_has_its_reason():
     told = {part for part in ("weights", "kv", "compute", "engine") if getattr(found.need, part)}
     assert {"cpus", "threads", "threads_batch", "limit", "mems", *told} <= found.reasons.keys()
     assert "30 layers × 3 heads × (64 + 64)" in found.reasons["kv"]
+
+
+def test_a_file_that_nobody_can_read_needs_its_memory_said():
+    wish = placement("lies-there", source=HostPath(path="/srv/m.gguf"))
+    known = resolved(wish, shape=None, tensors=None)
+    with pytest.raises(NotYet) as caught:
+        allocate(deployment(wish), "one", facts(), known, playbooks())
+    assert caught.value.where == "one lies-there"
+    assert "can't be read from here" in caught.value.what
+    assert "memory" in caught.value.do
+    said = msgspec.structs.replace(wish, memory=2 * GIB)
+    assert allocate(deployment(said), "one", facts(), known, playbooks())["lies-there"].memory == 2 * GIB

@@ -61,6 +61,17 @@ def test_one_request_at_a_time_can_only_get_a_smaller_context():
     assert "parallel" not in advice
 
 
+def test_a_wish_beyond_all_measure_is_answered_as_well():
+    """Such a file does not tell what it was trained for; trying one context after the other would never end."""
+    endless = placement(context=10**12, parallel=10**9)
+    known = resolved(endless, shape=shape(context_length=0))
+    advised = number(
+        "context", refused(facts(memory=GIB), placement(context=10**12, parallel=1), known=known)
+    )
+    assert allocations(facts(memory=GIB), placement(context=advised, parallel=1), known=known)
+    assert "would fit" not in refused(facts(memory=GIB), endless, known=known)
+
+
 def test_weights_alone_too_large_leave_another_model_or_host():
     advice = refused(facts(memory=384 * MIB + 64 * MIB), placement())
     assert "quantisation" in advice

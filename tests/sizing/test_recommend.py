@@ -49,7 +49,9 @@ def world(*placements, variants=VARIANTS, **changes):
 
 def asked(host, wish, *others, known=None, **more) -> Recommendation:
     everyone = (*others, wish)
-    return recommend(deployment(*everyone, **more), wish, host, known or world(*everyone), playbooks())
+    return recommend(
+        deployment(*everyone, **more), wish, host, known or world(*everyone), playbooks(), written=wish
+    )
 
 
 def written(host, wish, *others, known, **changes):
@@ -85,6 +87,10 @@ def test_what_is_said_to_fit_is_accepted_and_the_next_larger_refused(memory, con
     others = (placement("small", port=8101, context=512, parallel=1),) if beside else ()
     known = world(*others, wish)
     told = asked(host, wish, *others, known=known)
+    if told.problem:  # the other one alone is too much
+        with pytest.raises(DoesNotFit):
+            allocate(deployment(*others), "one", host, known, playbooks())
+        return
     best = chosen(told)
     for way in best.largest:
         got = written(host, wish, *others, known=known, context=way.context, parallel=way.parallel)
@@ -215,9 +221,16 @@ def test_a_host_that_does_not_tell_its_memory_is_told_as_such():
 
 def test_a_neighbour_of_whom_nothing_is_known_is_named_and_left_out():
     wish, other = placement(source=repo()), placement("other", port=8101)
-    told = recommend(deployment(other, wish), wish, facts(), world(wish), playbooks())
+    told = recommend(deployment(other, wish), wish, facts(), world(wish), playbooks(), written=wish)
     assert chosen(told).wish is not None
     assert any("other" in note for note in told.notes)
+
+
+def test_a_neighbour_that_does_not_fit_by_itself_is_the_problem_and_named():
+    wish, other = placement(source=repo()), placement("other", port=8101, context=9000)
+    told = asked(facts(), wish, other)
+    assert not told.choices
+    assert "one other" in told.problem and "9000" in told.problem
 
 
 def test_the_default_context_is_the_wish_where_the_manifest_has_none():
@@ -312,6 +325,17 @@ def test_where_nothing_fits_as_wished_fewer_requests_come_before_a_shorter_conte
     assert told.lines == (f"parallel: {told.parallel}",)
 
 
+@pytest.mark.parametrize("parallel", [1, 2, 3])
+@pytest.mark.parametrize("memory", [2, 3, 4, 5, 8])
+def test_a_context_beyond_what_the_model_knows_gives_way_to_the_longest_for_the_requests_wished(
+    memory, parallel
+):
+    wish = placement(source=repo(), context=50_000, parallel=parallel)
+    told = asked(facts(memory=memory * GIB), wish, known=world(wish, shape=shape(context_length=40_000)))
+    longest = max(way.context for way in chosen(told).largest if way.parallel >= parallel)
+    assert (told.advice.context, told.advice.parallel) == (longest, parallel)
+
+
 def test_a_revision_and_a_projector_stay_in_the_lines_to_write():
     source = HuggingFace(repo="org/name-GGUF", quant="F16", revision="v2", mmproj="mmproj-*.gguf")
     wish = placement(source=source)
@@ -324,7 +348,7 @@ def test_a_revision_and_a_projector_stay_in_the_lines_to_write():
 
 def test_a_model_that_is_new_gets_all_of_its_lines():
     wish = placement("org/name-GGUF", source=repo("Q4_K_M"), port=8107)
-    told = recommend(deployment(wish), wish, facts(), world(wish), playbooks(), new=True)
+    told = recommend(deployment(wish), wish, facts(), world(wish), playbooks(), written=None)
     assert told.advice.name == "name"
     assert told.advice.lines == (
         "source: {huggingface: org/name-GGUF, quant: Q4_K_M}",
@@ -334,6 +358,23 @@ def test_a_model_that_is_new_gets_all_of_its_lines():
         "context: 2048",
         "parallel: 2",
     )
+
+
+def test_what_is_asked_otherwise_than_it_is_written_gets_the_lines_that_say_it():
+    written = placement(source=repo("Q4_K_M"), context=None)
+    asking = msgspec.structs.replace(written, source=repo("Q8_0"), context=4096, parallel=3)
+    known = world(written, tensors=tensors(matrices={"Q8_0": 80 * MB}), variants=VARIANTS[:2])
+
+    def lines(wish):
+        told = recommend(deployment(wish), wish, facts(), known, playbooks(), written=written)
+        return told.advice.lines
+
+    assert lines(asking) == (
+        "source: {huggingface: org/name-GGUF, quant: Q8_0}",
+        "context: 4096",
+        "parallel: 3",
+    )
+    assert lines(msgspec.structs.replace(written, context=8192)) == ()
 
 
 def test_the_shape_is_the_same_whatever_the_quantisation():

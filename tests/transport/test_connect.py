@@ -338,3 +338,13 @@ def test_a_proxy_command_is_run_with_its_tokens(sshd: Sshd, open_connection: Ope
     sshd.config("plain")
     config = sshd.config("proxy", extra=f"Match host 127.0.0.1\n ProxyCommand {command}\n")
     assert works(open_connection(sshd.host("root", config=config)))
+
+
+@pytest.mark.parametrize("command", ["/no/such/program %h", "sh -c 'exit 3'"])
+def test_a_proxy_command_that_fails_is_blamed_and_not_the_host(
+    sshd: Sshd, open_connection: Open, command: str
+) -> None:
+    config = sshd.config("badproxy", extra=f"Match host 127.0.0.1\n ProxyCommand {command}\n")
+    with pytest.raises(ConnectError, match="the ProxyCommand to 127.0.0.1") as caught:
+        open_connection(sshd.host("root", config=config))
+    assert "sshd log" not in caught.value.do
