@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 @playbooks_option
 @sudo_option
 @click.option("--quant", metavar="Q4_K_M", help="Compare with this quantisation, not the manifest's.")
-@click.option("--context", type=click.IntRange(1), help="Tokens a request, instead of the manifest's.")
-@click.option("--parallel", type=click.IntRange(1), help="Requests at a time, instead of the manifest's.")
+@click.option(
+    "--context", type=click.IntRange(1, 100_000_000), help="Tokens a request, instead of the manifest's."
+)
+@click.option(
+    "--parallel", type=click.IntRange(1, 1024), help="Requests at a time, instead of the manifest's."
+)
 @click.option(
     "--measure", is_flag=True, help="Measure how fast each host reads memory (seconds of full load)."
 )

@@ -6,7 +6,6 @@ secret. Files are written whole or not at all; what can't be understood is one e
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -22,6 +21,7 @@ from ..report.json_text import json_document
 from ..types.base import from_data
 from ..types.facts import Facts
 from ..types.records import Records
+from .believing import Contradiction, check_facts
 
 T = TypeVar("T", Facts, Records)
 _RESOLVED = "resolved.json"
@@ -93,16 +93,20 @@ def _write(path: Path, text: str) -> None:
 def _read(path: Path, kind: type[T]) -> T | None:
     again = f"remove it and record again: cpudeploy facts -o {path.parent}"
     try:
-        data: Any = json.loads(path.read_bytes())
+        data: Any = msgspec.json.decode(path.read_bytes())
         _refuse_newer(path, data, kind.__struct_defaults__[0])
-        return from_data(data, kind)
+        record = from_data(data, kind)
+        if isinstance(record, Facts):
+            check_facts(record)
+        return record
     except FileNotFoundError:
         return None
     except OSError as error:
         raise RecordError(f"can't be read: {error.strerror or error}", where=str(path)) from None
     except (ValueError, RecursionError) as error:
-        # JSON and text that is none raise ValueError; msgspec's own says which part does not fit.
-        detail = f": {str(error)[:200]}" if isinstance(error, msgspec.ValidationError) else ""
+        # JSON and text that is none raise ValueError; those that name the part that does not fit are shown.
+        told = isinstance(error, (msgspec.ValidationError, Contradiction))
+        detail = f": {str(error)[:200]}" if told else ""
         raise RecordError(f"is damaged{detail}", where=str(path), do=again) from None
 
 

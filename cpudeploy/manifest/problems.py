@@ -7,12 +7,15 @@ anything a user wrote.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 from ..errors import ManifestError, Problem
 
 _SHOWN = 80
 _LISTED = 12
+_LOGIN = re.compile(r"([^\s/:@]*):[^\s/@]+@(?!sha[0-9]+:)")
+"""A password before an address: where none belongs, somebody writes one all the same."""
 
 
 class Problems:
@@ -42,7 +45,8 @@ def _file_order(problem: Problem) -> tuple[str, int, int]:
 
 
 def show(value: object) -> str:
-    """A value for a message: in backticks, one line, printable, cut when long."""
+    """A value for a message: in backticks, one line, printable, cut when long, without a password in an
+    address."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, dict):
@@ -53,6 +57,7 @@ def show(value: object) -> str:
         return "nothing"
     else:
         text = str(value)
+    text = _LOGIN.sub(r"\1:…@", text)
     if len(text) > _SHOWN:
         text = text[:_SHOWN] + "…"
     return "`" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text) + "`"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..types.cpulist import HIGHEST
+
 _SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?\s*([A-Za-z]+)")
 _UNITS = {
     "b": 1,
@@ -49,6 +51,8 @@ def check_cpu_list(text: str) -> None:
     for part in text.split(","):
         first, _, last = part.partition("-")
         cpus = range(int(first), int(last or first) + 1)
+        if cpus.stop > HIGHEST:
+            raise ValueError(f"not a list of CPUs: no machine has CPU {cpus.stop - 1}")
         if not cpus:
             raise ValueError(f"a list with the backward range {part}")
         if seen.intersection(cpus):

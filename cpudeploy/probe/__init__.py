@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..errors import HostError
+from ..types.base import from_json, to_json
 from ..types.facts import Facts, Question
 from .cpulist import whole
 from .engine import read_containers, read_engine, read_images, read_networks, read_proxy
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["parse", "probe"]
 
 DEADLINE_S = 60
+_MISSHAPEN = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Where an answer has another form than its reader knows; HostError, with its own words, is none of them."""
 _SELINUX = {"1": "enforcing", "0": "permissive"}
 
 
@@ -60,6 +63,18 @@ def probe(connection: Connection, questions: Iterable[Question] = ()) -> Facts:
 def parse(document: bytes, host: str) -> Facts:
     """The probe's document as facts, without how root was had. Raises HostError when it is damaged."""
     records = Records(document, host)
+    try:
+        # Written and read once: what a host or its engine tells is held to the types here, and nowhere else.
+        return from_json(to_json(_facts(records, host)), Facts)
+    except _MISSHAPEN as error:
+        raise HostError(
+            f"what this host tells can't be understood ({type(error).__name__}: {str(error)[:200]})",
+            where=host,
+            do="look at what `docker version`, `docker network ls` and /var/lib/cpudeploy are there",
+        ) from None
+
+
+def _facts(records: Records, host: str) -> Facts:
     clock = records.text("clock").strip()
     engine = read_engine(records)
     ours = engine.state == "running"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 from ..errors import HostError
@@ -109,7 +111,7 @@ def read_containers(records: Records) -> dict[str, Container]:
             cpuset=cpuset or "",
             cpuset_mems=mems or "",
             quota=_quota(nano or 0, quota or 0, period or 0),
-            memory=memory or 0,
+            memory=max(memory or 0, 0),
             memory_swap=swap or 0,
             publish=_publish(bindings or {}, ports or {}),
             networks={network: (at or {}).get("IPAddress") or "" for network, at in (networks or {}).items()},
@@ -126,7 +128,7 @@ def read_networks(records: Records) -> dict[str, Network]:
             id=identity,
             driver=driver or "",
             internal=bool(internal),
-            subnets=tuple(part["Subnet"] for part in pools or () if part.get("Subnet")),
+            subnets=tuple(part["Subnet"] for part in pools or () if _is_network(part.get("Subnet"))),
             deployment=deployment or "",
         )
         for identity, name, driver, internal, pools, deployment in _rows(records, "engine-networks", 6)
@@ -139,12 +141,18 @@ def read_images(records: Records) -> dict[str, Image]:
         image = Image(
             id=identity,
             references=(*(tags or ()), *(digests or ())),
-            size=size or 0,
+            size=max(size or 0, 0),
             platform="/".join(part for part in (system, arch, variant) if part),
         )
         for reference in digests or ():
             found[reference.rpartition("@")[2]] = image
     return found
+
+
+def _is_network(text: Any) -> bool:
+    with suppress(ValueError):
+        return bool(ipaddress.ip_network(text, strict=False))
+    return False
 
 
 def _object(records: Records, key: str) -> dict[str, Any]:

@@ -20,9 +20,9 @@ _NUMBER = re.compile(r"[0-9]{1,20}")
 _FILE = re.compile(r"([0-9]{1,20}) ([0-7]{1,5}) (.*) ([0-9a-f]{64}|-|)(?: =(\S*))?")
 
 
-def read_releases(records: Records) -> dict[str, Any]:
+def read_releases(records: Records) -> dict[str, dict[str, Any]]:
     """Deployment → release id → document. One that can't be read stands as its reason."""
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {}
     for path, record in records.below("release:").items():
         deployment, _, name = path.split("/", 2)
         found.setdefault(deployment, {})[name.removesuffix(".json")] = _json(record)
@@ -105,7 +105,7 @@ def _json(record: Record) -> Any:
         return {"unknown": record.text.strip()}
     try:
         return msgspec.json.decode(record.text)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return {"unknown": "not JSON"}
 
 

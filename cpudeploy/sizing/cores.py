@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..errors import DoesNotFit, NoRoom
-from ..types.cpulist import format_cpulist, parse_cpulist
+from ..types.cpulist import format_cpulist, parse_cpulist, told_cpulist
 from ..types.facts import Core, Facts
 from .machine import Machine, by_node, deal, machine, reserved_cores
 from .threads import Grant, Share, cpus_of, shares_of
@@ -89,7 +89,7 @@ class _Table:
 
     def keep(self, wish: Wish) -> bool:
         """Leave a running model its cores and threads, if its wish is unchanged and they can be had."""
-        mine = self._cores_of(parse_cpulist(wish.running))
+        mine = self._cores_of(told_cpulist(wish.running))
         shared = wish.cpus == "shared"
         taken = self._exclusive if shared else self._exclusive | self._pool
         if not mine or not taken.isdisjoint(self._whole(mine)):

@@ -7,7 +7,7 @@ every number was tried with the very estimate that refused.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..types.shape import Variant
@@ -37,10 +37,10 @@ def ways_to_fit(demand: Demand, room: int) -> tuple[str, ...]:
         return replace(measures, serving=replace(serving, parallel=requests))
 
     ways = []
-    contexts = range((serving.context - 1) // SLOT_GRAIN * SLOT_GRAIN, 0, -SLOT_GRAIN)
+    contexts = range(SLOT_GRAIN, serving.context, SLOT_GRAIN)
     if (tokens := _largest(contexts, context, room)) is not None:
         ways.append(f"context {tokens}")
-    if (requests := _largest(range(serving.parallel - 1, 0, -1), parallel, room)) is not None:
+    if (requests := _largest(range(1, serving.parallel), parallel, room)) is not None:
         ways.append(f"parallel {requests}")
     narrow = replace(measures, serving=replace(serving, kv_type=_NARROW))
     if demand.params.get("kv_type") in ("f32", "f16", "bf16") and _fits(narrow, room):
@@ -53,10 +53,11 @@ def ways_to_fit(demand: Demand, room: int) -> tuple[str, ...]:
     return tuple(ways)
 
 
-def _largest(falling: Sequence[int], changed: Callable[[int], Measures], room: int) -> int | None:
-    """The first of `falling` that fits, found by halving: there may be millions of them."""
-    first = bisect_left(falling, True, key=lambda value: _fits(changed(value), room))
-    return falling[first] if first < len(falling) else None
+def _largest(values: range, changed: Callable[[int], Measures], room: int) -> int | None:
+    """The largest of ascending `values` that fits. It is found by halving: the need grows with the value, and
+    there may be hundreds of thousands of them."""
+    fitting = bisect_left(values, True, key=lambda value: not _fits(changed(value), room))
+    return values[fitting - 1] if fitting else None
 
 
 def _fits(measures: Measures, room: int) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..errors import DoesNotFit, NoRoom
 from ..types.allocation import Allocation
-from ..types.cpulist import parse_cpulist
+from ..types.cpulist import told_cpulist
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Facts
 from ..types.playbook import Playbook
@@ -42,7 +42,7 @@ class Sizing:
             facts,
             [fresh_wish(each) if self.repack else kept_wish(name, each, facts) for each in placements],
             reserve=reserve.cpus,
-            pinned={key: parse_cpulist(each.cpuset) for key, each in others.items() if each.cpuset},
+            pinned={key: told_cpulist(each.cpuset) for key, each in others.items() if each.cpuset},
         )
         asks = [self._ask(each, shares[each.model], facts) for each in placements]
         _refuse_full(facts, room(facts, reserve.memory, others), asks)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import DoesNotFit
 from ..types.base import Unknown
-from ..types.cpulist import format_cpulist, parse_cpulist
+from ..types.cpulist import format_cpulist, told_cpulist
 from ..types.facts import Container, Facts
 
 MIB = 1 << 20
@@ -126,7 +126,7 @@ def _node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Containe
 
 
 def _take(rooms: dict[int, int], mems: str, size: int) -> None:
-    bound = parse_cpulist(mems)
+    bound = told_cpulist(mems)
     if len(bound) == 1 and bound <= rooms.keys():
         rooms[min(bound)] -= size
 

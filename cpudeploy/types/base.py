@@ -6,11 +6,20 @@ Nothing under `types/` imports anything else of ours: data flows down, types flo
 from __future__ import annotations
 
 import hashlib
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""A number of things, or of bytes. Held to when a document is read."""
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+CpuId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+"""The number of a logical CPU: no kernel is built for as many."""
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

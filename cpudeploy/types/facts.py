@@ -7,10 +7,15 @@ so keys are names an operator knows (container names, image references, file pat
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from .base import Struct, Unknown
+import msgspec
+
+from .base import Count, CpuId, Port, Struct, Unknown
 from .shared import HostRecord
+
+Share = Annotated[float, msgspec.Meta(ge=0)]
+"""CPUs' worth of time, or a part of something."""
 
 
 class Os(Struct, frozen=True, kw_only=True):
@@ -22,7 +27,7 @@ class Os(Struct, frozen=True, kw_only=True):
     name: str
     kernel: str | Unknown
     arch: str | Unknown
-    page_size: int | Unknown
+    page_size: Count | Unknown
 
 
 class Core(Struct, frozen=True, kw_only=True):
@@ -33,10 +38,10 @@ class Core(Struct, frozen=True, kw_only=True):
     told. node -1: no NUMA node lists its CPUs.
     """
 
-    cpus: tuple[int, ...]
+    cpus: tuple[CpuId, ...]
     socket: int
     node: int
-    speed: int = 0
+    speed: Count = 0
 
 
 class Cpu(Struct, frozen=True, kw_only=True):
@@ -51,36 +56,36 @@ class Cpu(Struct, frozen=True, kw_only=True):
 
     model: str | Unknown
     flags: tuple[str, ...] | Unknown
-    online: int | Unknown
-    sockets: int | Unknown
-    usable: tuple[int, ...] | Unknown
+    online: Count | Unknown
+    sockets: Count | Unknown
+    usable: tuple[CpuId, ...] | Unknown
     cores: tuple[Core, ...] | Unknown
-    quota: float | Unknown | None
-    throttled: float | None = None
+    quota: Share | Unknown | None
+    throttled: Share | None = None
 
 
 class Node(Struct, frozen=True, kw_only=True):
     """A NUMA node: its memory in bytes without huge pages set aside (0: CPUs only), and its on-line CPUs
     (none: memory only)."""
 
-    id: int
-    memory: int
-    cpus: tuple[int, ...] = ()
+    id: Count
+    memory: Count
+    cpus: tuple[CpuId, ...] = ()
 
 
 class Memory(Struct, frozen=True, kw_only=True):
     """`total` is effective: the cgroup's limit, or what of the machine's memory programs can use (no huge
     pages set aside, no NUMA nodes without CPUs), whichever is smaller. `machine` is MemTotal."""
 
-    total: int | Unknown
-    available: int | Unknown
-    machine: int | Unknown
-    limit: int | Unknown | None
-    swap: int | Unknown
+    total: Count | Unknown
+    available: Count | Unknown
+    machine: Count | Unknown
+    limit: Count | Unknown | None
+    swap: Count | Unknown
     nodes: tuple[Node, ...] | Unknown
-    bandwidth: int | None = None
+    bandwidth: Count | None = None
     """Bytes a second that all usable cores read together; None: not measured."""
-    huge_pages: int = 0
+    huge_pages: Count = 0
     """Bytes set aside as huge pages."""
 
 
@@ -88,14 +93,14 @@ class Disk(Struct, frozen=True, kw_only=True, tag="disk", tag_field="kind"):
     """The file system that holds (or would hold) a folder."""
 
     mount: str
-    total: int
-    free: int
+    total: Count
+    free: Count
 
 
 class File(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"):
     """A file asked for. `text` only where the question wanted its content (≤ 1 MiB)."""
 
-    size: int
+    size: Count
     mode: str
     owner: str
     sha256: str | Unknown
@@ -106,7 +111,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     """A listening TCP socket of the host."""
 
     address: str
-    port: int
+    port: Port
 
 
 class Mark(Struct, frozen=True, kw_only=True):
@@ -123,8 +128,8 @@ class Publish(Struct, frozen=True, kw_only=True):
     """A published port: host address and port → container port."""
 
     address: str
-    port: int
-    container_port: int
+    port: Port
+    container_port: Port
 
 
 class Container(Struct, frozen=True, kw_only=True):
@@ -146,15 +151,15 @@ class Container(Struct, frozen=True, kw_only=True):
     started_at: str
     cpuset: str
     cpuset_mems: str = ""
-    quota: float
-    memory: int
+    quota: Share
+    memory: Count
     memory_swap: int
     publish: tuple[Publish, ...]
     networks: dict[str, str]
     """Network name → the container's address there (empty while stopped)."""
     network_ids: dict[str, str] = {}
     """Network name → the network it was connected to: one that was removed since can't be started on."""
-    throttled: float | None = None
+    throttled: Share | None = None
     """Share of CPU periods in which a quota of its own stopped it, since it started; None: no quota."""
 
 
@@ -173,7 +178,7 @@ class Image(Struct, frozen=True, kw_only=True):
 
     id: str
     references: tuple[str, ...]
-    size: int
+    size: Count
     platform: str
 
 
@@ -211,7 +216,7 @@ class Engine(Struct, frozen=True, kw_only=True):
 class Blob(Struct, frozen=True, kw_only=True):
     """A weights file held by content. `verified`: size, mtime and inode are as when it was hashed."""
 
-    size: int
+    size: Count
     inode: int
     verified: bool
 
@@ -259,7 +264,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     packages: dict[str, str | None] = {}
     """Asked package → candidate or installed version: `installed:X`, `candidate:X`, None: not known."""
     files: dict[str, File | Unknown | None] = {}
-    releases: dict[str, Any] = {}
+    releases: dict[str, dict[str, Any]] = {}
     """Deployment → release id → the release document (`types.release.Release` as data)."""
     host_record: HostRecord | Unknown = HostRecord()
     """`host.json`: shared keys, who owns them, what was before."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .base import SecretRef, Struct, Unknown
+from .base import Count, SecretRef, Struct, Unknown
 from .shape import ModelShape, Tensors, Variant
 
 
@@ -40,7 +40,7 @@ class ResolvedImage(Struct, frozen=True, kw_only=True):
     authority: Literal["manifest", "origin", "release", "mirror"]
     places: tuple[Place, ...]
     platforms: tuple[str, ...]
-    size: int | Unknown
+    size: Count | Unknown
     notes: tuple[str, ...] = ()
 
     def built_for(self, arch: str | Unknown) -> bool:
@@ -54,7 +54,7 @@ class WeightFile(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"
     """One file of a model. `urls` in the order to try; `token` goes to `origin` hosts only."""
 
     name: str
-    size: int
+    size: Count
     sha256: str
     urls: tuple[str, ...]
     token: SecretRef | None = None
@@ -67,7 +67,7 @@ class UnreadFile(Struct, frozen=True, kw_only=True, tag="unread", tag_field="kin
     never fetched."""
 
     name: str
-    size: int | Unknown
+    size: Count | Unknown
     sha256: str | Unknown
 
 

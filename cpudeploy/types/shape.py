@@ -5,7 +5,7 @@ an estimate had to assume stands in `notes`.
 
 from __future__ import annotations
 
-from .base import Struct
+from .base import Count, Struct
 
 
 class AttentionLayers(Struct, frozen=True, kw_only=True):
@@ -15,11 +15,11 @@ class AttentionLayers(Struct, frozen=True, kw_only=True):
     head, the latent's length as key_length and value_length 0. window: tokens a layer looks back, None: all.
     """
 
-    layers: int
-    kv_heads: int
-    key_length: int
-    value_length: int
-    window: int | None = None
+    layers: Count
+    kv_heads: Count
+    key_length: Count
+    value_length: Count
+    window: Count | None = None
 
 
 class RecurrentLayers(Struct, frozen=True, kw_only=True):
@@ -28,9 +28,9 @@ class RecurrentLayers(Struct, frozen=True, kw_only=True):
     conv, state: elements a layer and sequence.
     """
 
-    layers: int
-    conv: int
-    state: int
+    layers: Count
+    conv: Count
+    state: Count
 
 
 class ModelShape(Struct, frozen=True, kw_only=True):
@@ -43,17 +43,17 @@ class ModelShape(Struct, frozen=True, kw_only=True):
     """
 
     architecture: str
-    layers: int
-    context_length: int
-    embedding: int
-    heads: int
-    feed_forward: int = 0
-    vocabulary: int
+    layers: Count
+    context_length: Count
+    embedding: Count
+    heads: Count
+    feed_forward: Count = 0
+    vocabulary: Count
     attention: tuple[AttentionLayers, ...]
     recurrent: tuple[RecurrentLayers, ...] = ()
-    experts: int = 0
-    experts_used: int = 0
-    parameters: int = 0
+    experts: Count = 0
+    experts_used: Count = 0
+    parameters: Count = 0
     chat_template: bool | None = None
     notes: tuple[str, ...] = ()
 
@@ -66,13 +66,13 @@ class Tensors(Struct, frozen=True, kw_only=True):
     those, the routed experts'.
     """
 
-    size: int
-    matrices: dict[str, int] = {}
-    experts: int = 0
+    size: Count
+    matrices: dict[str, Count] = {}
+    experts: Count = 0
 
 
 class Variant(Struct, frozen=True, kw_only=True):
     """Another quantisation of the model in the same repository: its name (`Q4_K_M`), bytes of its files."""
 
     quant: str
-    size: int
+    size: Count

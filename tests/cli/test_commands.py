@@ -64,6 +64,13 @@ def test_version_loads_nothing_heavy():
     assert done.stdout.splitlines() == ["cpudeploy, version 0.1.0", "[]"]
 
 
+def test_the_help_lists_each_command_once():
+    listed = cpudeploy("--help").stdout.partition("Commands:\n")[2]
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert "recommend" in names
+    assert len(names) == len(set(names))
+
+
 @pytest.mark.parametrize(
     "command",
     ["validate", "facts", "explain", "plan", "apply", "status", "recommend", "logs", "chat", "destroy"],

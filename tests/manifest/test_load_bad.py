@@ -354,6 +354,21 @@ def test_a_password_in_an_address_is_never_repeated(problems_of: Failer) -> None
     assert "hunter2" not in str(found)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("address: 10.0.0.1", "address: 'me:hunter2@10.0.0.1'"),
+        ("address: 10.0.0.1", "address: 10.0.0.1\n    listen: 'me:hunter2@10.0.0.1'"),
+        ("version: 1", "version: 1\nregistries: {'me:hunter2@r.io': {username: me}}"),
+        ("version: 1", "version: 1\nmirrors: {images: [{match: ghcr.io/, try: ['http://me:hunter2@m/']}]}"),
+    ],
+)
+def test_nor_is_one_where_no_password_belongs(problems_of: Failer, old: str, new: str) -> None:
+    found = problems_of(changed(old, new))
+    assert "me:…@" in str(found)
+    assert "hunter2" not in str(found)
+
+
 def test_long_and_strange_values_are_cut_and_escaped_in_messages(problems_of: Failer) -> None:
     found = problems_of(changed("address: 10.0.0.1", f'address: "\\u202e{"x" * 100_000}"'))
     assert len(found[0].what) < 300

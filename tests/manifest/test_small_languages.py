@@ -91,7 +91,9 @@ def test_cpu_lists(written: str) -> None:
     check_cpu_list(written)
 
 
-@pytest.mark.parametrize("written", ["8", "3-1", "0-2,1", "", "a", "0-", "0--1", ",", "0, 1", "1-99999999"])
+@pytest.mark.parametrize(
+    "written", ["8", "3-1", "0-2,1", "", "a", "0-", "0--1", ",", "0, 1", "1-99999999", "0-65536"]
+)
 def test_what_is_no_cpu_list(written: str) -> None:
     with pytest.raises(ValueError, match=r"text|not|list"):
         check_cpu_list(written)

@@ -36,6 +36,37 @@ def test_recorded_facts_survive_their_json_form(file: Path) -> None:
     assert from_json(to_json(found), Facts) == found
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("engine-networks", '["id", "n", "bridge", false, 1, ""]'),
+        ("engine-networks", '["id", "n", "bridge", false, ["x"], ""]'),
+        ("engine-networks", '[null, null, "bridge", false, [], ""]'),
+        ("engine-networks", "[" * 100_000),
+        ("engine-version", "[" * 100_000),
+        ("file:/etc/x", "1 644 root - =ж"),
+        ("file:/etc/x", "4-1 644 root -"),
+        ("weights-trees", "1 regular file/x"),
+    ],
+)
+def test_an_answer_of_another_form_is_the_trouble_of_that_host(key: str, text: str) -> None:
+    with pytest.raises(HostError) as caught:
+        parse(with_record("debian12-docker20.10", key, text), "h1")
+    assert caught.value.where == "h1"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"x": "\\ud800"}', '{"x": NaN}'])
+def test_a_release_that_is_no_json_is_lost_and_the_host_is_not(text: str) -> None:
+    found = parse(with_record("debian12-bare", "release:rag/releases/0001-aaaaaaaa.json", text), "h1")
+    assert found.releases == {"rag": {"0001-aaaaaaaa": {"unknown": "not JSON"}}}
+
+
+def test_a_subnet_that_is_none_is_left_out() -> None:
+    row = '["id", "n", "bridge", false, [{"Subnet": "invalid Prefix"}, {"Subnet": "10.1.0.0/24"}], ""]'
+    found = parse(with_record("debian12-docker20.10", "engine-networks", row), "h1")
+    assert found.networks["n"].subnets == ("10.1.0.0/24",)
+
+
 def test_a_bare_host() -> None:
     found = facts("debian12-bare")
     assert (found.os.id, found.os.version, found.os.arch) == ("debian", "12", "amd64")

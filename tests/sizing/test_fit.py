@@ -55,19 +55,21 @@ def test_what_is_advised_fits_and_the_next_more_does_not(word):
     refused(host, more)
 
 
-def test_a_context_of_any_size_is_answered():
-    host = facts(memory=GIB)
-    wish = placement(context=10**13, parallel=1)
-    known = resolved(wish, shape=shape(context_length=0))
-    advised = number("context", refused(host, wish, known=known))
-    assert allocations(host, msgspec.structs.replace(wish, context=advised), known=known)
-    refused(host, msgspec.structs.replace(wish, context=advised + 256), known=known)
-
-
 def test_one_request_at_a_time_can_only_get_a_smaller_context():
     advice = refused(facts(memory=GIB - 288 * MIB), placement(context=8192, parallel=1))
     assert "context" in advice
     assert "parallel" not in advice
+
+
+def test_a_wish_beyond_all_measure_is_answered_as_well():
+    """Such a file does not tell what it was trained for; trying one context after the other would never end."""
+    endless = placement(context=10**12, parallel=10**9)
+    known = resolved(endless, shape=shape(context_length=0))
+    advised = number(
+        "context", refused(facts(memory=GIB), placement(context=10**12, parallel=1), known=known)
+    )
+    assert allocations(facts(memory=GIB), placement(context=advised, parallel=1), known=known)
+    assert "would fit" not in refused(facts(memory=GIB), endless, known=known)
 
 
 def test_weights_alone_too_large_leave_another_model_or_host():
