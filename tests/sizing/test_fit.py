@@ -55,15 +55,6 @@ def test_what_is_advised_fits_and_the_next_more_does_not(word):
     refused(host, more)
 
 
-def test_a_context_of_any_size_is_answered():
-    host = facts(memory=GIB)
-    wish = placement(context=10**13, parallel=1)
-    known = resolved(wish, shape=shape(context_length=0))
-    advised = number("context", refused(host, wish, known=known))
-    assert allocations(host, msgspec.structs.replace(wish, context=advised), known=known)
-    refused(host, msgspec.structs.replace(wish, context=advised + 256), known=known)
-
-
 def test_one_request_at_a_time_can_only_get_a_smaller_context():
     advice = refused(facts(memory=GIB - 288 * MIB), placement(context=8192, parallel=1))
     assert "context" in advice
