@@ -39,6 +39,7 @@ lock: $(READY)
 	$(BIN)/uv lock
 
 $(READY): pyproject.toml uv.lock
+	@echo "setting up $(VENV): a minute or two, once"
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { apt-get update -q && apt-get install -q -y python3-venv; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q uv

@@ -157,8 +157,8 @@ class Secrets:
         except (OSError, IndexError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is no command line"
             raise SecretError(
-                f"the command {''.join(line.split(maxsplit=1)[:1])} can't be run: {reason}",
-                do="correct `from_command`",
+                f"`from_command`: {''.join(line.split(maxsplit=1)[:1])} can't be run: {reason}",
+                do="install it, or correct the command",
             ) from None
         name = words[0]
         try:
@@ -177,8 +177,8 @@ class Secrets:
                 process.stdout.close()
         if process.returncode != 0:
             raise SecretError(
-                f"the command {name} ended with exit code {process.returncode}",
-                do="run it by hand in the manifest's folder to see why",
+                f"`from_command`: {name} ended with exit code {process.returncode}",
+                do="run the whole command by hand in the manifest's folder to see why",
             )
         try:
             return output.decode().rstrip("\r\n")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,10 +26,15 @@ from ..transport import Connection, Starts, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
+from .terminal import stderr
 from .troubles import code_of, note
 
 _AT_ONCE = 32
 """Hosts connected to at the same time."""
+
+_SIGN_OF_LIFE_S = 5
+_NAMED = 5
+"""Hosts named while they are waited for; more are counted."""
 
 
 @dataclass
@@ -104,9 +110,10 @@ def _reach(found: Site) -> None:
     started = time.monotonic()
     hosts, starts = found.deployment.hosts, Starts()
     with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(hosts)))) as pool:
-        for name, result in zip(
-            hosts, pool.map(lambda host: _one(found, host, starts), hosts.values()), strict=True
-        ):
+        asked = {name: pool.submit(_one, found, host, starts) for name, host in hosts.items()}
+        _tell_who_is_awaited(asked)
+        for name, future in asked.items():
+            result = future.result()
             if isinstance(result, CpudeployError):
                 found.troubles[name] = result
             else:
@@ -118,6 +125,14 @@ def _reach(found: Site) -> None:
             notes.setdefault(text, []).append(name)
     for text, names in notes.items():
         note(names[0] if len(names) == 1 else f"{len(names)} hosts", text)
+
+
+def _tell_who_is_awaited(asked: Mapping[str, Future[Any]]) -> None:
+    """Wait for all, with a sign of life on stderr for as long as some host lets us wait."""
+    while waiting := wait(asked.values(), timeout=_SIGN_OF_LIFE_S).not_done:
+        names = [name for name, future in asked.items() if future in waiting]
+        shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
+        stderr().try_write(f"still asking {shown}")
 
 
 def _one(found: Site, host: Host, starts: Starts) -> Facts | CpudeployError:

@@ -79,7 +79,7 @@ def _rows(each: Explained) -> Iterator[_Row]:
         f"the container's limit: {why.get('limit', 'as it is')}" + _at(each, "memory"),
     )
     yield from _parts(allocation)
-    yield _Row("port", str(each.port), f"on {each.listen}{_at(each, 'listen')}" + _at(each, "port"))
+    yield _Row("port", str(each.port), f"as given{_at(each, 'port')}, on {each.listen}{_at(each, 'listen')}")
 
 
 def _parts(allocation: Allocation) -> Iterator[_Row]:

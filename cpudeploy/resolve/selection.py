@@ -253,7 +253,9 @@ def _no_quant(quant: str, models: dict[str, list[Listed]], where: str) -> HubErr
             f"no .gguf file at all, so no quant {quant}", where=where, do="name a repository with GGUF files"
         )
     return HubError(
-        f"no file of quant {quant}; there is {_choices(models)}", where=where, do="correct `quant`"
+        f"no file of quant {quant}; there is {_choices(models)}",
+        where=where,
+        do="take one of them: `quant` in the manifest, `--quant` on the command line of recommend",
     )
 
 

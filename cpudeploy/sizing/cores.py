@@ -82,7 +82,8 @@ class _Table:
 
     def __post_init__(self) -> None:
         others = frozenset(cpu for cpus in self.pinned.values() for cpu in cpus)
-        self.free = [core for core in self.machine.cores if not others.intersection(core.cpus)]
+        self._ours = [core for core in self.machine.cores if not others.intersection(core.cpus)]
+        self.free = list(self._ours)
         self._exclusive: set[Core] = set()
         self._pool: set[Core] = set()
         self._fast_ones = frozenset(self.machine.fast)
@@ -264,7 +265,11 @@ class _Table:
         holders = [f"{other} has {cpus_of(grant.cores)}" for other, grant in self.granted.items()]
         holders += [f"container {other} has {format_cpulist(cpus)}" for other, cpus in self.pinned.items()]
         holders += [f"{reserved} left to the system"] if reserved else []
-        ways = [*less, "say `cpus: shared` for models that may share cores"]
+        ways = list(less)
+        if self._ours:  # models share cores with each other only, never with other containers
+            ways.append("say `cpus: shared` for models that may share cores")
+        if self.pinned:
+            ways.append("leave these containers fewer CPUs (another deployment's: by `cpus` in its manifest)")
         if any(grant.kept for grant in self.granted.values()):
             ways.append("deal all cores out again with `--repack`")
         return NoRoom(

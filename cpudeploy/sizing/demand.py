@@ -82,7 +82,7 @@ def demand(
         context = placement.context or min(DEFAULT_CONTEXT, trained)
         if context > trained:
             raise DoesNotFit(
-                f"context {context} is more than the {trained} tokens the model knows",
+                f"context {context} of {placement.model} is more than the {trained} tokens the model knows",
                 where=where,
                 do=f"lower context to {trained}",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -53,6 +54,27 @@ def write(folder: Path, hosts: dict[str, Any], outside: str = "http://hub.invali
         },
     }
     (folder / "inventory.yaml").write_text(yaml.safe_dump(manifest))
+
+
+def test_a_host_that_lets_us_wait_is_named_while_it_does(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        write(tmp_path, {"here": HERE, "mute": {"address": "127.0.0.1", "ssh": {"port": port}}})
+        command = [sys.executable, "-m", "cpudeploy", "facts"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as asking:
+            assert asking.stderr is not None
+            first = asking.stderr.readline()
+            asking.terminate()
+    assert first.startswith("still asking ")
+    assert "mute" in first
 
 
 def test_facts_tell_every_host_and_why_one_has_none(tmp_path: Path):

@@ -38,7 +38,8 @@ def main() -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     say(f"done after {time.monotonic() - started:.0f} s; the hosts go on serving until: make demo-down")
-    say(f"the manifest and its secrets are in {folder}")
+    say(f"the manifest and its secrets are in {folder}; to try more, such as `cpudeploy explain`:")
+    print(f'PATH="{Path(sys.executable).parent}:$PATH"; cd {folder}')
     return 0
 
 
@@ -96,7 +97,7 @@ def story(folder: Path) -> None:
 
 def run(folder: Path, *arguments: str, code: int = 0) -> None:
     """One cpudeploy command in the manifest's folder, as its user sees it."""
-    print(f"\n\033[1m$ cpudeploy {shlex.join(arguments)}\033[0m", flush=True)
+    print(f"\n{ink('1', f'$ cpudeploy {shlex.join(arguments)}')}", flush=True)
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "cpudeploy", *arguments], cwd=folder, env=environment(), check=False
@@ -115,7 +116,12 @@ def environment() -> dict[str, str]:
 
 
 def say(text: str) -> None:
-    print(f"\n\033[2m# {text}\033[0m", flush=True)
+    print(f"\n{ink('2', f'# {text}')}", flush=True)
+
+
+def ink(style: str, text: str) -> str:
+    """`text` in an ANSI style; plain in a file or a pipe."""
+    return f"\033[{style}m{text}\033[0m" if sys.stdout.isatty() else text
 
 
 if __name__ == "__main__":

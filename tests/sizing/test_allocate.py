@@ -111,6 +111,12 @@ def test_three_models_on_two_cores_are_refused_with_two_ways_out():
     assert "another host" in raised.value.do
 
 
+def test_a_context_the_model_does_not_know_names_the_model_among_several():
+    with pytest.raises(DoesNotFit) as raised:
+        allocations(facts(), placement("a"), placement("b", port=8101, context=1_000_000))
+    assert "context 1000000 of b " in raised.value.what
+
+
 def test_every_number_has_its_reason():
     found = only(facts())
     told = {part for part in ("weights", "kv", "compute", "engine") if getattr(found.need, part)}

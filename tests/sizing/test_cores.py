@@ -108,6 +108,20 @@ class TestAsked:
         found = shares(facts(), Wish("a", "cores:2"), Wish("b", "0-1"))
         assert found == {"a": ("2-3", 2, 2), "b": ("0-1", 2, 2)}
 
+    def test_where_others_have_all_cores_no_advice_is_given_that_can_not_help(self):
+        all_taken = {"theirs": frozenset({0, 1, 2, 3})}
+        for wish in ("auto", "shared"):
+            error = refused(facts(), Wish("m", wish), pinned=all_taken)
+            assert "container theirs has 0-3" in error.what
+            assert "fewer CPUs" in error.do
+            assert "cpus: shared" not in error.do
+
+    def test_where_others_have_some_sharing_the_rest_is_a_way_too(self):
+        wishes = [Wish(name, "auto") for name in "abc"]
+        error = refused(facts(), *wishes, pinned={"theirs": frozenset({0, 1})})
+        assert "cpus: shared" in error.do
+        assert "fewer CPUs" in error.do
+
     def test_cores_that_other_containers_are_pinned_to_are_not_given(self):
         found = shares(facts(), Wish("m", "auto"), pinned={"other": frozenset({0, 1})})
         assert found == {"m": ("2-3", 2, 2)}
