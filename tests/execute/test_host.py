@@ -216,7 +216,8 @@ def test_a_place_that_lacks_the_image_is_told_and_the_next_is_used(
 def test_no_place_at_all_is_an_error_that_names_each(bench: Bench, places: dict[str, Place]) -> None:
     good = places["plain"]
     other = "sha256:" + "0" * 64
-    missing = msgspec.structs.replace(good, digest=other, reference=good.reference.partition("@")[0])
+    repository = good.reference.partition("@")[0]
+    missing = msgspec.structs.replace(good, digest=other, reference=f"{repository}@{other}")
     with pytest.raises(RegistryError, match=good.registry):
         bench.do(pull(missing))
 
