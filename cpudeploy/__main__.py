@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 
 def main() -> None:
@@ -27,12 +28,10 @@ def _run() -> int:
 
     try:
         code = cli.main(standalone_mode=False)
-    except click.UsageError as error:
-        error.show()
-        return USAGE
     except click.ClickException as error:
-        error.show()
-        return ERROR
+        with suppress(OSError):  # also where nobody can be told, the code counts
+            error.show()
+        return USAGE if isinstance(error, click.UsageError) else ERROR
     except (click.Abort, KeyboardInterrupt):
         _say("interrupted")
         return INTERRUPTED

@@ -42,6 +42,8 @@ def _network(text: str) -> object:
 
 
 def _apart(cores: tuple[Core, ...]) -> None:
+    if not cores:
+        raise Contradiction("`cpu.cores` names none")
     seen: set[int] = set()
     for core in cores:
         if not core.cpus:

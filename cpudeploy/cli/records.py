@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,6 +26,8 @@ from .believing import Contradiction, check_facts
 
 T = TypeVar("T", Facts, Records)
 _RESOLVED = "resolved.json"
+_MOST_BYTES = 64 << 20
+"""A record of a host with hundreds of containers has a few hundred KiB."""
 _SCHEMA = re.compile(r"(cpudeploy\.[a-z]+)/([0-9]{1,6})")
 
 
@@ -93,7 +96,7 @@ def _write(path: Path, text: str) -> None:
 def _read(path: Path, kind: type[T]) -> T | None:
     again = f"remove it and record again: cpudeploy facts -o {path.parent}"
     try:
-        data: Any = msgspec.json.decode(path.read_bytes())
+        data: Any = msgspec.json.decode(_bytes(path))
         _refuse_newer(path, data, kind.__struct_defaults__[0])
         record = from_data(data, kind)
         if isinstance(record, Facts):
@@ -108,6 +111,19 @@ def _read(path: Path, kind: type[T]) -> T | None:
         told = isinstance(error, (msgspec.ValidationError, Contradiction))
         detail = f": {str(error)[:200]}" if told else ""
         raise RecordError(f"is damaged{detail}", where=str(path), do=again) from None
+
+
+def _bytes(path: Path) -> bytes:
+    """A file's content. Raises OSError; RecordError for what would wait for a writer, or never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise RecordError("is not a file", where=str(path), do="record facts in a folder of their own")
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise RecordError(
+            f"is larger than {_MOST_BYTES >> 20} MiB, as no record is", where=str(path), do="record it again"
+        )
+    return data
 
 
 def _refuse_newer(path: Path, data: Any, ours: str) -> None:

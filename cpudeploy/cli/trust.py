@@ -32,7 +32,7 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
 
     Compare each fingerprint with what the host itself says: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
     """
-    from ..errors import ERROR, OK, CpudeployError, UsageError, worst
+    from ..errors import ERROR, OK, ConnectError, CpudeployError, UsageError, worst
     from ..manifest import load
     from .terminal import stdout
     from .troubles import code_of, tell
@@ -45,7 +45,7 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
             )
     pending = [host for name, host in deployment.hosts.items() if not hosts or name in hosts]
     troubles: dict[str, CpudeployError] = {}
-    answers: dict[tuple[str, str], CpudeployError | bool] = {}
+    answers: dict[tuple[str, str, Path | None], CpudeployError | bool] = {}
     refused: list[str] = []
     # A host behind a jump shows its key only once the jump is known: so round after round.
     for _ in range(_ROUNDS):
@@ -55,7 +55,7 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
             if shown is None:
                 stdout().write(f"{host.name}: known" if host.connection == "ssh" else f"{host.name}: local")
                 continue
-            question = (shown.known_name, shown.fingerprint)
+            question = (shown.known_name, shown.fingerprint, shown.file)
             if question not in answers:
                 answers[question] = _answer(shown, yes=yes)
             answer = answers[question]
@@ -67,6 +67,11 @@ def command(hosts: tuple[str, ...], inventory: Path, playbooks: tuple[Path, ...]
                 refused.append(host.name)
         if not pending:
             break
+    for host in pending:
+        troubles[host.name] = ConnectError(
+            "its key was recorded, and is still not known",
+            do="see that the known_hosts file can be read, and what `ssh -G` says of it",
+        )
     tell(troubles)
     if refused and not yes and not sys.stdin.isatty():
         raise UsageError(
@@ -107,7 +112,8 @@ def _answer(shown: Shown, *, yes: bool) -> CpudeployError | bool:
     from .terminal import stdout
 
     stdout().write(f"{shown.hop}: {shown.known_name} shows {shown.algorithm} {shown.fingerprint}")
-    if not yes and not (sys.stdin.isatty() and click.confirm(f"Record it in {shown.file}?", err=True)):
+    asks = not yes and shown.file is not None  # without a file recording it says what to do
+    if asks and not (sys.stdin.isatty() and click.confirm(f"Record it in {shown.file}?", err=True)):
         return False
     try:
         file = shown.record()

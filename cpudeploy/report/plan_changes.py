@@ -21,11 +21,8 @@ ABSENT = "(not set)"
 _INDENT = 6
 _WIDEST_FIELD = 20
 _WIDEST_VALUE = 28
-_REASONS = {
-    "cpus": ("cpus",),
-    "context": ("context",),
-    "memory": ("memory",),
-}
+_REASONED = ("cpus", "context", "memory")
+"""Rows that tell their own reason; all others stand below them when more is asked for."""
 
 
 class Row(NamedTuple):
@@ -93,8 +90,7 @@ def allocation_lines(allocation: Allocation, title: str, *, ink: Ink, width: int
     lines = flow(ink, [Cell(" " * _INDENT), Cell(title, "dim")], width=width) if title else []
     rows = list(_allocation_rows(allocation))
     if verbose:
-        told = {key for keys in _REASONS.values() for key in keys}
-        rows += [Row(field, "", why) for field, why in allocation.reasons.items() if field not in told]
+        rows += [Row(field, "", why) for field, why in allocation.reasons.items() if field not in _REASONED]
         rows += [Row("kept", "yes" if allocation.kept else "no")]
     return lines + _rows(rows, ink, width, verbose)
 
@@ -121,8 +117,8 @@ def _allocation_rows(allocation: Allocation) -> Iterable[Row]:
 
 
 def _why(allocation: Allocation, field: str, *facts: str) -> str:
-    first, *rest = (allocation.reasons.get(key, "") for key in _REASONS[field])
-    ordered = (first, *facts, *rest) if field == "cpus" else (*facts, first, *rest)
+    reason = allocation.reasons.get(field, "")
+    ordered = (reason, *facts) if field == "cpus" else (*facts, reason)
     return "; ".join(part for part in ordered if part)
 
 

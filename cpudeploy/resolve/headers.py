@@ -98,9 +98,11 @@ def _has_template(sizes: Mapping[str, int], reader: Reader, where: str) -> bool:
 
 def _json(text: str, where: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(
-            text.removeprefix("\ufeff")
-        )  # real ones hold Infinity, which strict readers refuse
+        # Real ones hold Infinity, which strict readers refuse.
+        value = json.loads(text.removeprefix("\ufeff"))
+        if "\\ud" in text.lower():
+            # Half of a pair that stands for one character is none: no document of ours could hold it.
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

@@ -28,7 +28,8 @@ def allocate(
     repack: bool = False,
     fleet: Mapping[str, Facts] | None = None,
 ) -> dict[str, Allocation]:
-    """Model → allocation, for every placement on `host`. Raises DoesNotFit, naming what would fit.
+    """Model → allocation, for every placement on `host`. Raises DoesNotFit, naming what would fit, and NotYet
+    for a model whose memory nobody can work out.
 
     repack: as if nothing of ours ran, so that all is dealt out anew. fleet: facts of every host, among which
     another place is looked for.

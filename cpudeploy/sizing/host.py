@@ -42,7 +42,7 @@ class Sizing:
             facts,
             [fresh_wish(each) if self.repack else kept_wish(name, each, facts) for each in placements],
             reserve=reserve.cpus,
-            pinned={key: told_cpulist(each.cpuset) for key, each in others.items() if each.cpuset},
+            pinned={key: cpus for key, each in others.items() if (cpus := told_cpulist(each.cpuset))},
         )
         asks = [self._ask(each, shares[each.model], facts) for each in placements]
         _refuse_full(facts, room(facts, reserve.memory, others), asks)

@@ -73,7 +73,11 @@ class Keys(AuthStrategy):
             # Of an encrypted key cryptography says TypeError or ValueError, by format.
             text = str(error).lower()
             locked = isinstance(error, paramiko.PasswordRequiredException) or "password" in text
-            why = "needs its passphrase: add it to an agent" if locked else f"not usable: {error}"
+            why = (
+                "needs its passphrase: add it to an agent"
+                if locked
+                else f"not usable: {str(error).partition('. ')[0]}"
+            )
             self.tried.append(f"{file}: {why}")
             return None
 

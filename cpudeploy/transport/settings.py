@@ -156,8 +156,9 @@ def _ask(name: str, ssh: Ssh) -> Mapping[str, Sequence[str]]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConnectError(f"`ssh -G` failed: {error}", where=name) from None
     if done.returncode != 0:
+        first, _, _ = done.stderr.strip().partition("\n")
         raise ConnectError(
-            f"the ssh configuration can't be read: {done.stderr.strip()}",
+            f"the ssh configuration can't be read: {first}",
             where=name,
             do="try `" + shlex.join(command) + "`",
         )

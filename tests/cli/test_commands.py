@@ -129,6 +129,11 @@ def test_output_that_cannot_be_written_is_one_line_and_ends_no_apply(
     assert (done.returncode, done.stderr) == (code, "cannot write the output: No space left on device\n")
 
 
+@pytest.mark.parametrize(("command", "code"), [("plan --nope", 64), ("nope", 64), ("validate nowhere", 1)])
+def test_the_code_of_a_mistake_counts_also_where_nobody_can_be_told(tmp_path: Path, command: str, code: int):
+    assert in_shell(f"{command} 2>/dev/full", tmp_path).returncode == code
+
+
 @pytest.mark.parametrize("command", ["plan >&-", "apply >&-", "plan <&- >&- 2>&-", "destroy <&-"])
 def test_streams_that_are_closed_do_not_matter(tmp_path: Path, command: str):
     (tmp_path / "inventory.yaml").write_text(GOOD.replace("192.0.2.1", "127.0.0.1, port: 1"))

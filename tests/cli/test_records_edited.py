@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def written(folder: Path, *path: str | int, value: Any) -> Path:
         (("cpu", "cores", 1, "cpus", 0), 1 << 64, "cpu.cores"),
         (("cpu", "cores", 1, "cpus", 0), 0, "CPU 0"),
         (("cpu", "cores", 1, "cpus"), [], "cpu.cores"),
+        (("cpu", "cores"), [], "cpu.cores"),
         (("cpu", "quota"), -0.5, "cpu.quota"),
         (("disks", "/var/lib/docker", "free"), -1, "disks"),
         (("ports", 0, "port"), 70000, "ports"),
@@ -67,6 +69,27 @@ def test_what_no_machine_has_is_refused_by_name(
 def test_what_is_no_json_is_damaged(tmp_path: Path, text: str):
     (tmp_path / "one.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(RecordError, match="is damaged"):
+        read_facts(tmp_path, "one")
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "endless", "a folder", "itself"])
+def test_what_is_no_file_is_neither_waited_for_nor_read_for_ever(tmp_path: Path, kind: str):
+    path = tmp_path / "one.json"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "endless" else path)
+    with pytest.raises(RecordError) as caught:
+        read_facts(tmp_path, "one")
+    assert caught.value.where == str(path)
+
+
+def test_a_file_larger_than_any_record_is_refused(tmp_path: Path):
+    with (tmp_path / "one.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(RecordError, match="larger"):
         read_facts(tmp_path, "one")
 
 

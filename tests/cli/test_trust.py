@@ -171,6 +171,8 @@ def test_where_no_file_keeps_keys_that_is_told_of_every_host(
     write(tmp_path, {"h1": at(sshd.port), "h2": {**at(sshd.port), "address": "localhost"}})
     done = cpudeploy("trust", "--yes", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("UserKnownHostsFile")) == (4, 2)
+    code, told = on_a_terminal("trust", cwd=tmp_path, answer="")
+    assert (code, told.count("UserKnownHostsFile")) == (4, 2)
 
 
 def test_a_host_that_is_not_in_the_manifest_is_a_usage_error(
@@ -179,3 +181,24 @@ def test_a_host_that_is_not_in_the_manifest_is_a_usage_error(
     write(tmp_path, {"h1": at(sshd.port)})
     done = cpudeploy("trust", "h2", cwd=tmp_path)
     assert (done.returncode, "choose from h1" in done.stderr) == (64, True)
+
+
+def test_hosts_that_share_a_name_and_not_a_file_are_each_recorded(
+    tmp_path: Path, sshd: Sshd, config: Path, known: Path
+) -> None:
+    own = tmp_path / "own"
+    config.write_text(f"Host localhost\n UserKnownHostsFile {own}\n{config.read_text()} HostKeyAlias both\n")
+    write(tmp_path, {"h1": at(sshd.port), "h2": {**at(sshd.port), "address": "localhost"}})
+    done = cpudeploy("trust", "--yes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [file.read_text().split()[0] for file in (known, own)] == ["both", "both"]
+    assert {"h1: known", "h2: known"} <= set(done.stdout.splitlines())
+
+
+def test_a_key_that_stays_unknown_is_told(tmp_path: Path, sshd: Sshd, config: Path, known: Path) -> None:
+    """The file takes what is written, and shows nothing of it."""
+    known.parent.mkdir()
+    known.symlink_to(os.devnull)
+    write(tmp_path, {"h1": at(sshd.port)})
+    done = cpudeploy("trust", "--yes", cwd=tmp_path)
+    assert (done.returncode, "h1: unreachable" in done.stderr) == (4, True)

@@ -358,7 +358,7 @@ def test_a_password_in_an_address_is_never_repeated(problems_of: Failer) -> None
     ("old", "new"),
     [
         ("address: 10.0.0.1", "address: 'me:hunter2@10.0.0.1'"),
-        ("address: 10.0.0.1", "address: 10.0.0.1\n    listen: 'me:hunter2@10.0.0.1'"),
+        ("address: 10.0.0.1", "address: 10.0.0.1, listen: 'me:hunter2@10.0.0.1'"),
         ("version: 1", "version: 1\nregistries: {'me:hunter2@r.io': {username: me}}"),
         ("version: 1", "version: 1\nmirrors: {images: [{match: ghcr.io/, try: ['http://me:hunter2@m/']}]}"),
     ],

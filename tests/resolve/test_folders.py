@@ -13,6 +13,7 @@ from cpudeploy.resolve.hub import Hub
 from cpudeploy.resolve.local import read_local
 from cpudeploy.resolve.weights import Asking, resolve_weights
 from cpudeploy.secrets import Secrets
+from cpudeploy.types.base import to_json
 from cpudeploy.types.deployment import HuggingFace
 from cpudeploy.types.resolved import ResolvedWeights
 from cpudeploy.types.shape import AttentionLayers, Variant
@@ -93,6 +94,14 @@ def test_a_configuration_that_says_too_little_leaves_the_tensors(secrets: Secret
     assert found.shape is None
     assert found.tensors is not None
     assert "number of layers" in found.notes[0]
+
+
+def test_half_a_character_in_a_name_is_no_obstacle(secrets: Secrets) -> None:
+    config = json.loads(folder()["config.json"]) | {"model_type": "\ud800 own"}
+    found, _ = resolved(secrets, folder(config_json=json.dumps(config).encode()), "safetensors")
+    assert found.shape is not None
+    assert found.shape.architecture == "? own"
+    assert to_json(found)
 
 
 @pytest.mark.parametrize("broken", [b"[]", b"{", b"\xff", b'"x"'])
