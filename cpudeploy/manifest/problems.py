@@ -14,7 +14,7 @@ from ..errors import ManifestError, Problem
 
 _SHOWN = 80
 _LISTED = 12
-_LOGIN = re.compile(r"([^\s/:@]*):[^\s/@]+@(?!sha[0-9]+:)")
+_LOGIN = re.compile(r":[^\s/@]{1,256}@(?!sha[0-9]+:)")
 """A password before an address: where none belongs, somebody writes one all the same."""
 
 
@@ -57,7 +57,7 @@ def show(value: object) -> str:
         return "nothing"
     else:
         text = str(value)
-    text = _LOGIN.sub(r"\1:…@", text)
+    text = _LOGIN.sub(":…@", text)
     if len(text) > _SHOWN:
         text = text[:_SHOWN] + "…"
     return "`" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text) + "`"

@@ -119,7 +119,9 @@ def select(
         fitting = {stem: files for stem, files in models.items() if _has_quant(stem, quant)}
         if not fitting:
             raise _no_quant(quant, models, where)
-        models = fitting
+        # Q4_K_M is also in `UD-Q4_K_M`, which has a name of its own.
+        exact = {stem: files for stem, files in fitting.items() if quant_of(files[0].path) == quant.upper()}
+        models = exact or fitting
     if not models:
         raise HubError(f"no .gguf file of a model; there is {_names(everything)}", where=where, do=_SELECT)
     if len(models) > 1:
