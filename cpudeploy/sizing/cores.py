@@ -170,7 +170,9 @@ class _Table:
         rest, reserved = self._without_reserve()
         if len(rest) < takers:
             name = (*autos, *sharers)[len(rest)].name
-            raise self._shortage(name, "cores to share" if len(rest) == len(autos) else "a core", reserved)
+            before = ", ".join(wish.name for wish in autos[: len(rest)])
+            wanted = "cores to share" if len(rest) == len(autos) else "a core of its own"
+            raise self._shortage(name, f"{wanted} beside {before}" if before else wanted, reserved)
         fast = self._fast(rest)
         choice = fast if len(fast) >= takers else rest
         parts = deal(choice, takers) if takers else []
