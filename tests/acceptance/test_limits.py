@@ -32,6 +32,8 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     lab.add(ONE_CORE, HALF_CORE, ONE_GIB)
     try:
         site = make_site(lab, tmp_path_factory.mktemp("limits"), *HOSTS)
+        shared = {"host": ONE_GIB.name, "cpus": "shared"}  # so that there is a core for one more
+        site.manifest["models"]["tiny"]["on"] = [ONE_CORE.name, HALF_CORE.name, shared]
         site.run("apply")
         yield site
     finally:
