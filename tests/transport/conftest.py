@@ -5,6 +5,7 @@ Needs root. Debian's openssh-server, sudo and some shells are installed when the
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -138,10 +139,13 @@ def start_sshd(
 def programs() -> None:
     if os.geteuid() != 0:
         pytest.skip("makes users and starts sshd: needs root")
-    missing = [package for path, package in PROGRAMS.items() if not Path(path).exists()]
-    if missing:
-        sh("apt-get", "update", "-q")
-        sh("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-yq", *missing)
+    # One of the test workers installs, the others wait for it.
+    with (Path(tempfile.gettempdir()) / "cpudeploy-tests.apt").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        missing = [package for path, package in PROGRAMS.items() if not Path(path).exists()]
+        if missing:
+            sh("apt-get", "update", "-q")
+            sh("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-yq", *missing)
 
 
 @pytest.fixture(scope="session")
