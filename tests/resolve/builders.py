@@ -7,6 +7,7 @@ from typing import Any
 
 from cpudeploy.types.deployment import Backend, Deployment, Host, HostPath, Placement, Ssh
 from cpudeploy.types.facts import Container, Cpu, Engine, Facts, Mark, Memory, Os
+from cpudeploy.types.shape import AttentionLayers
 
 
 def placement(**fields: Any) -> Placement:
@@ -39,3 +40,16 @@ def facts(
     more = {"addresses": (), "routes": (), "ports": (), "selinux": "", "engine": Engine(state="absent")}
     named = {f"c{number}": each for number, each in enumerate(containers)}
     return Facts(**{**common, **more, "containers": named, **fields})
+
+
+def attends(
+    layers: int, kv_heads: int, key: int, value: int | None = None, window: int | None = None
+) -> AttentionLayers:
+    """Layers with a cache; values are as long as keys unless said otherwise."""
+    return AttentionLayers(
+        layers=layers,
+        kv_heads=kv_heads,
+        key_length=key,
+        value_length=key if value is None else value,
+        window=window,
+    )

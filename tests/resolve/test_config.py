@@ -13,17 +13,7 @@ from cpudeploy.resolve.config import shape_of
 from cpudeploy.types.base import from_json, to_json
 from cpudeploy.types.shape import AttentionLayers, ModelShape, RecurrentLayers
 
-
-def attends(
-    layers: int, kv_heads: int, key: int, value: int | None = None, window: int | None = None
-) -> AttentionLayers:
-    return AttentionLayers(
-        layers=layers,
-        kv_heads=kv_heads,
-        key_length=key,
-        value_length=key if value is None else value,
-        window=window,
-    )
+from .builders import attends
 
 
 def state_bytes(shape: ModelShape) -> int:

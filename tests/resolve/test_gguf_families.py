@@ -17,7 +17,9 @@ from cpudeploy.resolve.gguf import Parsed, parse_header
 from cpudeploy.resolve.gguf_families import KNOWN
 from cpudeploy.resolve.gguf_shape import describe
 from cpudeploy.types.base import from_json, to_json
-from cpudeploy.types.shape import AttentionLayers, ModelShape, RecurrentLayers
+from cpudeploy.types.shape import ModelShape, RecurrentLayers
+
+from .builders import attends
 
 Header = Callable[[Any], None]
 
@@ -48,18 +50,6 @@ def read(
     assert gguf.GGUFReader(path).fields  # the library accepts it too
     with path.open("rb") as file:
         return describe(read_header(file, "x", parse_header), where="x")
-
-
-def attends(
-    layers: int, kv_heads: int, key: int, value: int | None = None, window: int | None = None
-) -> AttentionLayers:
-    return AttentionLayers(
-        layers=layers,
-        kv_heads=kv_heads,
-        key_length=key,
-        value_length=key if value is None else value,
-        window=window,
-    )
 
 
 def lengths(key: int, value: int | None = None) -> Header:
