@@ -9,12 +9,15 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from cpudeploy.errors import CpudeployError, EngineError, GateFailed
+from cpudeploy.errors import CpudeployError, EngineError, GateFailed, Locked, OperationFailed
 from cpudeploy.types import operation as op
 from cpudeploy.types.base import from_data, to_data
 from cpudeploy.types.event import Event, Progress
 from cpudeploy.types.facts import Engine, Facts, Mark
+from cpudeploy.types.outcome import ChangeStatus, HostStatus
+from cpudeploy.types.plan import Change
 from cpudeploy.types.release import Release
+from cpudeploy.types.safety import Guard, Hold, InFlight, Lease
 from tests.factories import container, facts
 
 
@@ -35,12 +38,69 @@ class SimulatedHost:
         self.die_after: int | None = None
         self.probes = 0
         self.closed = threading.Event()
+        self.holder = ""
+        self.plan = ""
+        self.armed: dict[str, op.GuardArm] = {}
+
+    def lock(self, plan: str) -> None:
+        lease = self.state.get("lease")
+        if lease is not None and not lease["expired"]:
+            raise Locked(f"{lease['holder']} is changing it")
+        self.plan = plan
+        self.state["lease"] = to_data(
+            Lease(
+                holder="me",
+                command="apply",
+                deployment="rag",
+                plan=plan,
+                since_s=0,
+                silent_s=0,
+                expired=False,
+            )
+        )
+
+    def unlock(self) -> None:
+        self.state["lease"] = None
+
+    def die(self) -> None:
+        """The controller is gone: what it left on the host does what it is there for."""
+        self.unlock()
+        for name in list(self.armed):
+            self.fire(name)
+
+    def fire(self, guard: str) -> None:
+        """A guard puts back what it guards."""
+        arm = self.armed.pop(guard)
+        self._script(arm.revert)
+        self.state["guards"][guard] = {**self.state["guards"][guard], "state": "fired", "rc": 0}
+
+    def settle(self) -> None:
+        for name in list(self.armed):
+            self.fire(name)
+        self.state["guards"] = {}
+        self.state["in_flight"] = None
+
+    def begin(self, change: Change) -> None:
+        if self.die_after is not None and len(self.log) >= self.die_after:
+            raise Killed
+        found = InFlight(
+            deployment="rag", plan=self.plan, change=change.id, subject=change.subject, holder="me"
+        )
+        self.state["in_flight"] = to_data(found)
+
+    def end(self, change: Change, status: ChangeStatus) -> None:
+        self.state["in_flight"] = None
+
+    def finish(self, status: HostStatus, *, used: bool) -> None:
+        if used:
+            self.state["used_plans"].setdefault("rag", []).append(self.plan)
 
     def facts(self) -> Facts:
         self.probes += 1
         return from_data(self.state, Facts)
 
     def close(self) -> None:
+        self.unlock()
         self.closed.set()
 
     def perform(self, operation: op.Operation, tell: Callable[[Event], None]) -> None:
@@ -66,6 +126,30 @@ class SimulatedHost:
                 self.state["weights"]["blobs"][file.sha256] = blob
             case op.Record():
                 self._record(operation)
+            case op.Prove(deployment=deployment, release=release, container=container):
+                known = self.state["releases"][deployment][release]
+                known["proven"] = sorted({*known["proven"], container})
+                self.state["held"].get(deployment, {}).pop(container, None)
+            case op.HoldBack(deployment=deployment, container=container):
+                hold = Hold(
+                    wanted=operation.wanted,
+                    release=operation.release,
+                    at="2026-11-30T00:00:00Z",
+                    what=operation.what,
+                )
+                self.state["held"].setdefault(deployment, {})[container] = to_data(hold)
+            case op.Drain():
+                pass
+            case op.GuardArm(guard=guard):
+                self.armed[guard] = operation
+                self.state["guards"][guard] = to_data(
+                    Guard(state="armed", deployment="rag", plan=self.plan, change="", left_s=30)
+                )
+            case op.GuardCommit(guard=guard, lenient=lenient):
+                if guard not in self.armed and not lenient:
+                    raise OperationFailed(f"guard {guard} put back what it guards")
+                self.armed.pop(guard, None)
+                self.state["guards"].pop(guard, None)
             case op.Wait(container=container, gate=gate):
                 if not self.container(container)["running"]:
                     raise GateFailed(f"{container} is not running")
@@ -117,6 +201,8 @@ class SimulatedHost:
             origin=operation.origin,
             created="2026-11-30T00:00:00Z",
             instances=operation.instances,
+            by=operation.by,
+            proven=operation.proven,
         )
         releases = self.state["releases"].setdefault(operation.deployment, {})
         releases[operation.release] = to_data(release)
@@ -156,6 +242,11 @@ class SimulatedHost:
                     del containers[name]
             case op.RestartPolicy(container=name, policy=policy):
                 self.container(name)["restart_policy"] = policy
+            case op.ConnectNetwork(network=network, container=name):
+                self.container(name)["networks"][network] = ""
+            case op.DisconnectNetwork(network=network, container=name):
+                if name in containers:
+                    containers[name]["networks"].pop(network, None)
             case _:
                 raise AssertionError(f"the simulated engine does not know {request}")
 

@@ -15,7 +15,7 @@ from ..types import operation as op
 from ..types.base import to_json
 from ..types.event import ChangeFinished, ChangeStarted, Event, Note, OperationStarted, Progress
 from ..types.facts import Facts
-from ..types.outcome import ChangeOutcome, ChangeStatus, Failure
+from ..types.outcome import ChangeOutcome, ChangeStatus, Failure, HostStatus
 from ..types.plan import Change
 from .describe import describe
 from .failure import failure_of
@@ -25,9 +25,32 @@ Tell = Callable[[Event], None]
 
 
 class Target(Protocol):
-    """A host that operations happen to; real or simulated. Errors are CpudeployErrors."""
+    """A host that operations happen to; real or simulated. Errors are CpudeployErrors.
+
+    Once it is locked every method but `close` raises Locked as soon as the lease is another's.
+    """
+
+    def lock(self, plan: str) -> None:
+        """Take the host's lease for the plan of that id, and keep it until `unlock` or `close`.
+        Raises Locked, naming who holds it."""
+
+    def unlock(self) -> None:
+        """Give the lease back. Without one that is done."""
 
     def facts(self) -> Facts: ...
+
+    def settle(self) -> None:
+        """Have the guards that an earlier apply left put back what they guard, now, and forget what was in
+        flight. Nothing to settle is done."""
+
+    def begin(self, change: Change) -> None:
+        """Note on the host that this change is under way, before its first operation."""
+
+    def end(self, change: Change, status: ChangeStatus) -> None:
+        """Note that the change is over: done, or undone."""
+
+    def finish(self, status: HostStatus, *, used: bool) -> None:
+        """Note how it ended on this host. `used`: the saved plan of `lock` is done here for good."""
 
     def perform(self, operation: op.Operation, tell: Tell) -> None: ...
 

@@ -26,6 +26,12 @@ def describe(operation: op.Operation) -> str:
             return f"ask http://{address}:{port}{path}"
         case op.Wait(container=container):
             return f"wait until {container} serves"
+        case op.Drain(container=container):
+            return f"wait for a quiet moment of {container}"
+        case op.Prove(container=container):
+            return f"note that {container} serves"
+        case op.HoldBack(container=container):
+            return f"hold what {container} should have become"
         case op.GuardArm(guard=guard):
             return f"arm guard {guard}"
         case op.GuardCommit(guard=guard):

@@ -22,7 +22,8 @@ from ..types.base import SecretRef
 from ..types.event import Event, Note, Progress
 from ..types.facts import Facts, Question
 from ..types.names import DEPLOYMENT_LABEL, RELEASE_LABEL
-from ..types.plan import Plan
+from ..types.outcome import ChangeStatus, HostStatus
+from ..types.plan import Change, Plan
 from ..types.resolved import Place
 from .change import Tell
 from .deadline import Due, DueStream
@@ -61,6 +62,24 @@ class HostTarget:
         self._secrets = secrets
         self._questions = tuple(questions)
         self._engine = EngineClient(connection.dial_engine)
+
+    def lock(self, plan: str) -> None:
+        """Take the host's lease."""
+
+    def unlock(self) -> None:
+        """Give it back."""
+
+    def settle(self) -> None:
+        """Have guards put back what they guard, and forget what was in flight."""
+
+    def begin(self, change: Change) -> None:
+        """Note that a change is under way."""
+
+    def end(self, change: Change, status: ChangeStatus) -> None:
+        """Note that it is over."""
+
+    def finish(self, status: HostStatus, *, used: bool) -> None:
+        """Note how the plan ended here."""
 
     def facts(self) -> Facts:
         """The host as it is now."""
@@ -104,7 +123,7 @@ class HostTarget:
                     self._wait(operation, tell)
             case op.Record():
                 write_record(self._connection, operation, self._secrets, due)
-            case op.GuardArm() | op.GuardCommit():
+            case op.GuardArm() | op.GuardCommit() | op.Drain() | op.Prove() | op.HoldBack():
                 raise NotYet("guards on the host are not built yet", do="plan again with this version")
 
     def _request(self, operation: op.Engine, tell: Tell) -> None:

@@ -43,8 +43,15 @@ def _what(operation: op.Operation) -> str:
         case op.Wait():
             checks = ", ".join(check.name for check in operation.gate.checks)
             return f"wait for {operation.container} at {operation.address}:{operation.port} · {checks}"
+        case op.Drain():
+            return f"wait for a quiet moment of {operation.container}"
+        case op.Prove():
+            return f"note in release {operation.release} that {operation.container} serves"
+        case op.HoldBack():
+            return f"hold {operation.wanted[:12]} of {operation.container}"
         case op.GuardArm():
-            return f"guard {operation.guard}: reverts after {duration(operation.after_s)} unless committed"
+            after = duration(operation.after_s)
+            return f"guard {operation.guard}: {operation.revert.script} after {after} unless committed"
         case op.GuardCommit():
             return f"guard {operation.guard}: commit"
         case op.Record():

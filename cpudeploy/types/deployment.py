@@ -182,6 +182,10 @@ class Placement(Struct, frozen=True, kw_only=True):
     """`api_key: none` was said aloud: listening beyond loopback without a key is wanted."""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
+    replace: Literal["auto", "beside", "stop-first"] = "auto"
+    """How a new version takes over: auto is beside where the host has room for both."""
+    drain_s: int = 10
+    """How long a change waits for requests under way before it interrupts them."""
 
 
 class Deployment(Struct, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ class ChangeFinished(Struct, frozen=True, kw_only=True, tag="change_finished", t
     host: str
     change: str
     subject: str
-    status: Literal["done", "already", "failed", "reverted", "skipped"]
+    status: Literal["done", "already", "failed", "reverted", "skipped", "held"]
     seconds: float
     text: str = ""
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from .base import Count, CpuId, Port, Struct, Unknown
+from .safety import Guard, Hold, InFlight, Lease
 from .shared import HostRecord
 
 Share = Annotated[float, msgspec.Meta(ge=0)]
@@ -266,6 +267,14 @@ class Facts(Struct, frozen=True, kw_only=True):
     files: dict[str, File | Unknown | None] = {}
     releases: dict[str, dict[str, Any]] = {}
     """Deployment → release id → the release document (`types.release.Release` as data)."""
+    held: dict[str, dict[str, Hold]] = {}
+    """Deployment → container name → the hold on what was wanted there."""
+    used_plans: dict[str, tuple[str, ...]] = {}
+    """Deployment → ids of the saved plans that were finished here."""
+    lease: Lease | None = None
+    in_flight: InFlight | Unknown | None = None
+    guards: dict[str, Guard] = {}
+    """By their name, one a container or shared thing."""
     host_record: HostRecord | Unknown = HostRecord()
     """`host.json`: shared keys, who owns them, what was before."""
     notes: tuple[str, ...] = ()

@@ -8,6 +8,18 @@ STATE_DIR = "/var/lib/cpudeploy"
 HOST_RECORD = f"{STATE_DIR}/host.json"
 """Who claims what deployments share on a host; `types.shared.HostRecord`."""
 
+LEASE = f"{STATE_DIR}/lease"
+"""A folder that exists while somebody holds the host; `types.safety.Lease`."""
+
+IN_FLIGHT = f"{STATE_DIR}/inflight.json"
+"""The change under way; `types.safety.InFlight`."""
+
+GUARDS = f"{STATE_DIR}/guard"
+"""A folder a guard; `types.safety.Guard`."""
+
+AUDIT = f"{STATE_DIR}/audit.jsonl"
+"""Who changed what when: a line an event, oldest first."""
+
 LABEL = "io.cpudeploy"
 DEPLOYMENT_LABEL = f"{LABEL}.deployment"
 RELEASE_LABEL = f"{LABEL}.release"

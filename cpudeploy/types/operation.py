@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from .base import SecretRef, Struct
-from .release import ContainerSpec, Diagnosis, Gate, Instance
+from .release import Check, ContainerSpec, Diagnosis, Gate, Instance, SecretFile
 from .resolved import Place, WeightFile
 from .shared import SharedKey
 
@@ -221,20 +221,47 @@ class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="op"):
     diagnose: tuple[Diagnosis, ...] = ()
 
 
+class Drain(Struct, frozen=True, kw_only=True, tag="drain", tag_field="op"):
+    """Wait for a moment in which a container answers nobody, for `deadline_s` at most; then go on anyway.
+
+    `busy`: the request that passes while the engine is at work. None: nobody can tell, nothing is waited for.
+    """
+
+    id: str
+    deadline_s: int
+    container: str
+    address: str
+    port: int
+    busy: Check | None
+    api_key: SecretRef | None = None
+
+
 class GuardArm(Struct, frozen=True, kw_only=True, tag="guard_arm", tag_field="op"):
-    """Arm a revert on the host: `text` runs there after `after_s` unless committed."""
+    """Arm a way back on the host: `revert` runs there, as root and without us, unless it is committed or
+    renewed for `after_s`. Whoever holds the lease renews it. Armed anew it begins anew.
+
+    `revert` is idempotent and looks first whether there is anything to put back.
+    """
 
     id: str
     deadline_s: int
     guard: str
     after_s: int
-    text: str
+    revert: Script
 
 
 class GuardCommit(Struct, frozen=True, kw_only=True, tag="guard_commit", tag_field="op"):
+    """Take the way back away: what it guarded is as it should be. Fails when it ran already, so that nobody
+    builds on what was put back; with `lenient` (in a revert) that is done too.
+
+    `fresh`: say so over a connection made for it: proof that the host can still be reached.
+    """
+
     id: str
     deadline_s: int
     guard: str
+    fresh: bool = False
+    lenient: bool = False
 
 
 class Record(Struct, frozen=True, kw_only=True, tag="record", tag_field="op"):
@@ -252,7 +279,39 @@ class Record(Struct, frozen=True, kw_only=True, tag="record", tag_field="op"):
     host: str
     origin: str
     weights_dir: str
+    by: str = ""
     instances: dict[str, Instance]
+    proven: tuple[str, ...] = ()
+    """Names of instances that serve already, untouched by this apply."""
+
+
+class Prove(Struct, frozen=True, kw_only=True, tag="prove", tag_field="op"):
+    """Note in the release file that a container of it has passed its gate, and lift the hold on it."""
+
+    id: str
+    deadline_s: int
+    deployment: str
+    release: str
+    container: str
+
+
+class HoldBack(Struct, frozen=True, kw_only=True, tag="hold", tag_field="op"):
+    """Write down that what was `wanted` of a container failed its gate: `<deployment>/held/<container>.json`,
+    a `types.safety.Hold`. What failed, why and what to do are filled in when it happens.
+
+    `secrets`: of the wanted spec; their marks are kept, so that another key is another try.
+    """
+
+    id: str
+    deadline_s: int
+    deployment: str
+    container: str
+    release: str
+    wanted: str
+    secrets: tuple[SecretFile, ...] = ()
+    what: str = ""
+    cause: str = ""
+    do: str = ""
 
 
 Operation = (
@@ -265,7 +324,10 @@ Operation = (
     | Fetch
     | Http
     | Wait
+    | Drain
     | GuardArm
     | GuardCommit
     | Record
+    | Prove
+    | HoldBack
 )

@@ -6,9 +6,9 @@ from typing import Literal
 
 from .base import Struct
 
-ChangeStatus = Literal["done", "already", "failed", "reverted", "skipped"]
+ChangeStatus = Literal["done", "already", "failed", "reverted", "skipped", "held"]
 HostStatus = Literal[
-    "done", "unchanged", "failed", "reverted", "unreachable", "stale", "locked", "interrupted"
+    "done", "unchanged", "failed", "reverted", "held", "unreachable", "stale", "used", "locked", "interrupted"
 ]
 
 EXIT_CODES: dict[str, int] = {
@@ -16,8 +16,10 @@ EXIT_CODES: dict[str, int] = {
     "unchanged": 0,
     "failed": 3,
     "reverted": 7,
+    "held": 1,
     "unreachable": 4,
     "stale": 6,
+    "used": 0,
     "locked": 5,
     "interrupted": 130,
 }

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from .allocation import Allocation
 from .base import Struct, digest
 from .deployment import Host, Registry
-from .operation import Operation
+from .operation import HoldBack, Operation
 
 
 class Fingerprint(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,8 @@ class Change(Struct, frozen=True, kw_only=True):
     replaces. action: `create` +, `update` ~, `remove` -, `gate` (only prove what already runs).
     `revert` operations undo within a failed apply; None: can't be undone, and the plan says so.
     `why` is one clause; `summary` the facts worth a line; `gap_s` seconds without service (None: no gap).
-    `restarts_foreign`: containers that are not ours and restart because of it.
+    `restarts`: containers that restart because of it beside its own; of them `restarts_foreign` are not ours.
+    `hold`: done after the revert when what was wanted failed its gate.
     """
 
     id: str
@@ -58,7 +59,9 @@ class Change(Struct, frozen=True, kw_only=True):
     operations: tuple[Operation, ...]
     revert: tuple[Operation, ...] | None = None
     gap_s: int | None = None
+    restarts: int = 0
     restarts_foreign: int = 0
+    hold: HoldBack | None = None
     unknown: str = ""
     """Why nobody could carry it out: something about it is not known. It has no operations then."""
 
@@ -71,6 +74,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     `not_yet`: model → why this version can't plan it; the others are planned, what runs of it is left alone.
     `postponed`: the same of the host itself: nothing is planned for it, everything on it is left alone.
     `unplanned`: model → what about it is not known; treated like `not_yet`.
+    `held`: model → why what is wanted of it failed before and is not tried again; what runs of it goes on.
     `partial`: more is wanted once these changes are done, which can only be seen then; apply plans again.
     """
 
@@ -86,6 +90,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     not_yet: dict[str, str] = {}
     postponed: str = ""
     unplanned: dict[str, str] = {}
+    held: dict[str, str] = {}
     partial: bool = False
 
     @property
@@ -95,6 +100,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
             **({"": f"not yet: {self.postponed}"} if self.postponed else {}),
             **{model: f"not yet: {why}" for model, why in self.not_yet.items()},
             **{model: f"not planned: {why}" for model, why in self.unplanned.items()},
+            **{model: f"held: {why}" for model, why in self.held.items()},
         }
 
 
@@ -112,6 +118,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     destroy: bool = False
     recorded: str = ""
     """The folder of recorded facts it was made from: such a plan can be read, never applied."""
+    saved: str = ""
+    """When it was saved, RFC 3339: it can be carried out once then. Empty: nobody kept it."""
 
     @property
     def id(self) -> str:

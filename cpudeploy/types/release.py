@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from .base import SecretRef, Struct, from_data
+from .base import SecretRef, Struct, digest, from_data
 from .facts import Publish
 
 RELEASE_SCHEMA = 1
@@ -85,12 +85,14 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Gate(Struct, frozen=True, kw_only=True):
-    """When a model counts as serving: no restart for `stable_s`, then every check in order."""
+    """When a model counts as serving: no restart for `stable_s`, then every check in order. `busy`: passes
+    while the engine is answering somebody; None: nobody can tell."""
 
     port: int
     stable_s: int
     deadline_s: int
     checks: tuple[Check, ...]
+    busy: Check | None = None
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
@@ -150,6 +152,15 @@ class Release(Struct, frozen=True, kw_only=True):
     instances: dict[str, Instance]
     """By container name."""
     secret_marks: dict[str, str] = {}
+    by: str = ""
+    """Who applied it, for people: `ops@laptop`."""
+    proven: tuple[str, ...] = ()
+    """Container names that passed their gate as this release has them."""
+
+
+def identity(instance: Instance) -> str:
+    """What a hold is on: all that decides whether the instance passes its gate, but the secrets' values."""
+    return digest((instance.container, instance.gate))
 
 
 def read_release(document: Any) -> Release | None:

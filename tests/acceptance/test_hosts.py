@@ -79,7 +79,7 @@ def test_a_stream_that_was_cut_goes_on_where_the_host_is_and_leaves_nothing_here
         bare.lab.hub.heal()
     assert process.returncode == 4, out + err
     host.wait_for_ssh()
-    begun = int(host.exec(["sh", "-c", partial]).stdout)
+    begun = int(host.exec(["sh", "-c", partial]).stdout)  # at least: what is still in its buffers follows
     assert 10_000_000 < begun < SMOL_SIZE
     bare.lab.hub.forget_requests()
     told = bare.run("apply")
@@ -88,7 +88,7 @@ def test_a_stream_that_was_cut_goes_on_where_the_host_is_and_leaves_nothing_here
         for request in bare.lab.hub.requests()
         if request["range"] and "SmolLM2" in request["path"] and not request["range"].startswith("bytes=0-")
     ]
-    assert begun in starts, told
+    assert starts and min(starts) >= begun, told
     assert "serving" in bare.run("status")
     kept = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
     assert kept < 5_000_000

@@ -17,8 +17,9 @@ def test_operations_name_their_objects_and_deadline() -> None:
     assert "rag_a_0" in operation_text(record("h", {"rag_a_0": instance("a", port=1)}))
     http = Http(id="h", deadline_s=5, address="127.0.0.1", port=80, path="/health")
     assert operation_text(http) == "request 127.0.0.1:80/health expecting 200 · at most 5 s"
-    arm = GuardArm(id="g", deadline_s=5, guard="swap", after_s=120, text="docker rename x y")
-    assert "reverts after 2 min" in operation_text(arm)
+    back = Script(id="r", deadline_s=5, script="put-back", args={}, text="docker rename x y", sha256="a" * 64)
+    arm = GuardArm(id="g", deadline_s=5, guard="swap", after_s=120, revert=back)
+    assert "put-back after 2 min" in operation_text(arm)
 
 
 def test_a_script_shows_its_arguments_and_not_its_text() -> None:
