@@ -20,6 +20,7 @@ COMMANDS = (
     "logs",
     "chat",
     "destroy",
+    "unlock",
     "schema",
 )
 
