@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cpudeploy.errors import OperationFailed
+from cpudeploy.errors import Locked, OperationFailed
 from cpudeploy.execute.fence import Fenced
 from cpudeploy.execute.lease import Lease, script
 from cpudeploy.transport import Connection
@@ -57,7 +57,19 @@ def test_renewed_it_waits_and_not_renewed_it_fires(place: Place, wait_for: WaitF
     assert place.fired() == 0
     place.set_time(1117)
     wait_for(lambda: place.fired() == 1)
-    with pytest.raises(OperationFailed, match="put back what it guards: it was not renewed"):
+    # Nobody goes on from what was put back.
+    with pytest.raises(Locked, match="a guard put back what it guards"):
+        place.commit(fenced)
+    new = place.take()
+    assert place.settle(Fenced(here(), new)) == {"g1": "0"}
+    assert place.fired() == 1
+
+
+def test_what_fired_is_not_committed(place: Place, lease: Lease, fenced: Connection) -> None:
+    place.arm(fenced, lease)
+    folder = place.state / "guard/g1"
+    next(folder.glob("armed.*")).rename(folder / "fired")
+    with pytest.raises(OperationFailed, match="put back what it guards"):
         place.commit(fenced)
     place.commit(fenced, lenient=True)
     assert place.fired() == 1
@@ -70,7 +82,7 @@ def test_it_fires_when_everybody_is_dead(place: Place, wait_for: WaitFor) -> Non
     process = lease._stream._wire._process  # type: ignore[attr-defined]
     os.killpg(process.pid, signal.SIGKILL)
     wait_for(lambda: place.fired() == 1)
-    assert (place.state / "lease").exists()
+    assert not (place.state / "lease").exists()
 
 
 def test_armed_anew_it_begins_anew(place: Place, lease: Lease, fenced: Connection) -> None:

@@ -138,7 +138,7 @@ def test_unlocked_with_nobody_after_it_is_said_so(place: Place) -> None:
     seen = see_lease(here(), **place.where)
     assert seen is not None
     break_lease(here(), seen, **place.where)
-    with pytest.raises(Locked, match="taken from us"):
+    with pytest.raises(Locked, match="somebody unlocked it"):
         lease.begin(CHANGE)
     assert not (place.state / "inflight.json").exists()
 

@@ -17,6 +17,12 @@ say() { # text: as it is, which echo of some shells does not do
 	printf '%s\n' "$1"
 }
 
+audit() { # JSON: a line of the journal of events, with the host's time
+	log=$state/audit.jsonl
+	if test -e "$log" && test "$(wc -c <"$log")" -gt 1048576; then mv -f "$log" "$log.1"; fi
+	say "{\"at\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",${1#?}" >>"$log"
+}
+
 now() { # $now: seconds of uptime; no clock that anybody sets
 	read -r now _ <"$proc/uptime"
 	now=${now%%.*}
