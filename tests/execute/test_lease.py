@@ -321,3 +321,9 @@ def test_killed_it_leaves_the_host_free_and_put_back(place: Place, wait_for: Wai
     assert place.settle(Fenced(here(), new)) == {"g1": "0", "g2": "0"}
     assert not (place.state / "guard").exists()
     assert place.fired() == 1
+
+
+def test_where_nothing_can_be_written_it_is_said_why(place: Place) -> None:
+    place.state.write_text("a file")
+    with pytest.raises(OperationFailed, match=r"can't be taken: .*state.*Not a directory"):
+        place.take()

@@ -57,6 +57,9 @@ lost() {
 }
 
 life
+now
+taken_at=$now
+trap 'leave; exit' TERM
 take
 case $? in
 0) say "taken $before" ;;
@@ -69,9 +72,6 @@ case $? in
 	exit
 	;;
 esac
-now
-taken_at=$now
-trap 'leave; exit' TERM
 while read -r word rest; do
 	held || lost
 	case $word in

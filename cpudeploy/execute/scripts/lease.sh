@@ -69,15 +69,18 @@ held() { # is it still ours?
 	test -d "$state/lease/$token"
 }
 
+built() { # what will be moved into place
+	mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token"
+}
+
 take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can't be taken, $why
-	mkdir -p "$state" || return 2
 	aside=$state/lease.$token
 	before=
 	mine=$about
 	tries=0
 	while test "$tries" -lt 40; do
 		tries=$((tries + 1))
-		mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token" || return 2
+		why=$(built 2>&1) || return 2
 		if why=$(mv -T "$aside" "$state/lease" 2>&1); then
 			after_him
 			sweep
@@ -119,6 +122,7 @@ after_him() { # $before: about whoever was dropped before us
 }
 
 sweep() { # what keepers left that died while they took or gave back
+	now
 	for times in "$state"/lease.*/times "$state"/lease.*/*/times; do
 		read -r _ renewed _ its_life 2>/dev/null <"$times" || continue
 		test "$its_life" != "$life" || test $((now - renewed)) -gt 600 || continue
