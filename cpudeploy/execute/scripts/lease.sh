@@ -1,8 +1,9 @@
 # What holds a host for one controller: functions for the scripts that take, keep, judge and break a lease.
 #
 # In: state, the folder of everything; proc, /proc. The lease is the folder `lease` with one folder in it, named
-# by the token of its holder: `about`, a line of JSON for people, and `times`, a line of
-# `taken renewed ttl life`: seconds of the host's uptime, seconds, and which run of the host it was.
+# by the token of its holder: `about`, a line of JSON for people, `times`, a line of `taken renewed ttl life`
+# (seconds of the host's uptime, seconds, and which run of the host it was), and `leaving`, once only guards are
+# waited for.
 # Every step from one holder to the next is one rename, which the kernel gives to one of any number of racers:
 #   nobody → me      a folder built aside onto `lease`: fails where that holds anything
 #   him → nobody     `lease/HIS` → aside, when his time is over: fails where he is no longer in it
@@ -77,6 +78,7 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 	aside=$state/lease.$token
 	before=
 	mine=$about
+	patience=90
 	tries=0
 	while test "$tries" -lt 40; do
 		tries=$((tries + 1))
@@ -87,11 +89,17 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 			return 0
 		fi
 		if look; then
-			if test "$expired" = 0; then
+			if test "$expired" = 1; then
+				drop "$holder"
+			elif test -e "$state/lease/$holder/leaving" && test "$patience" -gt 0; then
+				# Its controller is gone; what it left is being put back, which has an end.
+				patience=$((patience - 1))
+				tries=0
+				sleep 0.5
+			else
 				rm -rf "$aside"
 				return 1
 			fi
-			drop "$holder"
 			continue
 		fi
 		sleep 0.1 # somebody is giving it back, or taking it
