@@ -17,6 +17,12 @@ DEFAULT_INVENTORY = "inventory.yaml"
 inventory_argument = click.argument(
     "inventory", default=DEFAULT_INVENTORY, type=click.Path(path_type=Path, dir_okay=True)
 )
+source_argument = click.argument(
+    "source",
+    metavar="[INVENTORY|PLAN]",
+    default=DEFAULT_INVENTORY,
+    type=click.Path(path_type=Path, dir_okay=True),
+)
 inventory_option = click.option(
     "-i",
     "--inventory",

@@ -26,6 +26,7 @@ from ..transport import Connection, Starts, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
+from ..types.plan import HostPlan
 from .terminal import stderr
 from .troubles import code_of, note
 
@@ -64,6 +65,13 @@ class Site:
         """Hosts that were reached, or could have been, but of which nothing is known: name → why."""
         reached = self.troubles.keys() - self.unreachable.keys()
         return {name: error.sentence for name, error in self.troubles.items() if name in reached}
+
+    def connection(self, plan: HostPlan) -> Connection:
+        """The open connection to a host. Raises ConnectError where there is none."""
+        name = plan.host.name
+        if name not in self.connections:
+            raise ConnectError("not connected", where=name)
+        return self.connections[name]
 
     @property
     def code(self) -> int:
@@ -174,7 +182,8 @@ def _limited(deployment: Deployment, limit: Sequence[str]) -> Deployment:
     return narrowed(deployment, limit)
 
 
-def _with_asked_sudo(deployment: Deployment, secrets: Secrets) -> Deployment:
+def ask_sudo_password(secrets: Secrets) -> SecretRef:
+    """Ask for it on the terminal; the reference that `secrets` then knows it under."""
     import sys
     from getpass import getpass
 
@@ -182,6 +191,11 @@ def _with_asked_sudo(deployment: Deployment, secrets: Secrets) -> Deployment:
         raise UsageError("--ask-sudo-pass needs a terminal", do="use sudo: {password: {from_env: NAME}}")
     ref = SecretRef(kind="asked", name="sudo")
     secrets.remember(ref, Secret(getpass("sudo password: ")))
+    return ref
+
+
+def _with_asked_sudo(deployment: Deployment, secrets: Secrets) -> Deployment:
+    ref = ask_sudo_password(secrets)
     hosts: Mapping[str, Host] = {
         name: msgspec.structs.replace(host, sudo=Sudo(use=host.sudo.use, password=ref))
         for name, host in deployment.hosts.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -25,8 +25,16 @@ from .interrupt import Interrupt, Interrupted
 OpenTarget = Callable[[HostPlan], Target]
 
 
-def execute(plan: Plan, open_target: OpenTarget, tell: Tell, *, parallel: int = 16) -> Outcome:
-    """Carry `plan` out, `parallel` hosts at a time. Never raises for what goes wrong on a host.
+def execute(
+    plan: Plan,
+    open_target: OpenTarget,
+    tell: Tell,
+    *,
+    parallel: int = 16,
+    only: Collection[str] | None = None,
+) -> Outcome:
+    """Carry `plan` out, `parallel` hosts at a time. Never raises for what goes wrong on a host. `only`: on
+    these of its hosts; the others are not even looked at.
 
     `open_target` and `tell` are called from several threads; `tell` by one at a time. That it fails is no
     reason to stop or to undo anything: the first time it does is in the outcome's warnings. Raises UsageError
@@ -44,6 +52,7 @@ def execute(plan: Plan, open_target: OpenTarget, tell: Tell, *, parallel: int = 
     runs = [
         _HostRun(name, host, open_target, telling, interrupt, removes_all=plan.destroy)
         for name, host in plan.hosts.items()
+        if only is None or name in only
     ]
     with interrupt.listening():
         _together([run.prepare for run in runs], parallel)

@@ -9,13 +9,16 @@ import signal
 from collections import Counter
 from typing import Any
 
-from ..errors import ERROR, OK, worst
+from msgspec.structs import asdict
+
+from ..errors import ERROR, OK, STALE, worst
 from ..types.base import to_data
 from ..types.outcome import EXIT_CODES, ChangeOutcome, Failure, HostOutcome, Outcome
 from ..types.plan import Plan
 from .endpoints import Endpoint, endpoints
 from .numbers import count, duration
 from .text import Cell, Ink, flow, lines_of, widest
+from .written import HostResult, Result
 
 EXIT_MEANINGS = {
     0: "done, or nothing to change",
@@ -29,14 +32,19 @@ EXIT_MEANINGS = {
     64: "the command line is wrong",
     130: "interrupted",
 }
-_SIGNS = {"done": ("✓", "green"), "unchanged": ("=", "dim")}
+_SIGNS = {"done": ("✓", "green"), "unchanged": ("=", "dim"), "used": ("=", "dim")}
+_WORDS = {"used": "this plan is already applied here"}
 _BAD = ("✗", "red")
 _WIDEST_HOST = 24
 _LOG_INDENT = 9
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The one exit code for all hosts."""
+    """The one exit code for all hosts. A plan that was carried out everywhere before is used up: 6. As long
+    as some host still had changes to make, those that had none left count as done."""
+    hosts = [host for host in outcome.hosts.values() if host.changes]
+    if hosts and all(host.status == "used" for host in hosts):
+        return STALE
     return worst(EXIT_CODES[host.status] for host in outcome.hosts.values())
 
 
@@ -47,16 +55,18 @@ def end_code(outcome: Outcome, plan: Plan) -> int:
 
 
 def outcome_data(outcome: Outcome, plan: Plan) -> dict[str, Any]:
-    """The outcome as JSON data, with `exit_code` of the command and of each host, `endpoints`, and what was
-    `left_out` of the plan (host → model → why)."""
-    data: dict[str, Any] = to_data(outcome)
-    for name, host in outcome.hosts.items():
-        data["hosts"][name]["exit_code"] = EXIT_CODES[host.status]
-    return data | {
+    """The outcome as JSON data, with what is read off it and its plan."""
+    hosts = {
+        name: HostResult(**asdict(host), exit_code=EXIT_CODES[host.status])
+        for name, host in outcome.hosts.items()
+    }
+    told = {
         "exit_code": end_code(outcome, plan),
-        "endpoints": to_data(endpoints(outcome, plan)),
+        "endpoints": tuple(endpoints(outcome, plan)),
         "left_out": {name: host.left_out for name, host in plan.hosts.items() if host.left_out},
     }
+    data: dict[str, Any] = to_data(Result(**{**asdict(outcome), "hosts": hosts, **told}))
+    return data
 
 
 def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, verbose: bool = False) -> str:
@@ -67,7 +77,7 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
     for name, host in outcome.hosts.items():
         sign, style = _SIGNS.get(host.status, _BAD)
         head = [Cell(sign, style), Cell(" "), Cell(name, "bold", column), Cell("   ")]
-        lines += flow(ink, head, _host_text(host), width=width)
+        lines += flow(ink, head, host_text(host), width=width)
         if verbose:
             for change in host.changes:
                 told = f"{change.status} · {duration(change.seconds)}"
@@ -85,18 +95,25 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
     served = endpoints(outcome, plan)
     if served:
         lines += ["", *_served(served, ink, width)]
-    code = end_code(outcome, plan)
+    end = flow(ink, [], end_line(outcome, plan), width=width, style="bold")
+    return "\n".join([*lines, "", *end])
+
+
+def end_line(outcome: Outcome, plan: Plan) -> str:
+    """How all of it ended, in one line: hosts counted, time, and the exit code with what it means."""
     end = f"{plan.deployment} · {_counted(outcome)} · {duration(outcome.seconds)}"
-    if code:
-        end += f" · cpudeploy exits {code}: {EXIT_MEANINGS[code]}"
-    return "\n".join([*lines, "", *flow(ink, [], end, width=width, style="bold")])
+    code = end_code(outcome, plan)
+    return f"{end} · cpudeploy exits {code}: {EXIT_MEANINGS[code]}" if code else end
 
 
-def _host_text(host: HostOutcome) -> str:
+def host_text(host: HostOutcome) -> str:
+    """How a host ended, its changes counted, and why where no single change says it."""
     changes = Counter(change.status for change in host.changes)
-    parts: list[str] = [host.status]
+    parts: list[str] = [_WORDS.get(host.status, host.status)]
     parts += [
-        f"{changes[status]} {status}" for status in changes if len(changes) > 1 or status != host.status
+        f"{changes[status]} {status}"
+        for status in changes
+        if host.status != "used" and (len(changes) > 1 or status != host.status)
     ]
     if host.seconds:
         parts.append(duration(host.seconds))
@@ -110,7 +127,7 @@ def _failed(
     parts = [failure.what, failure.serving, f"cpudeploy exits {code}" if code else ""]
     head = [Cell("✗", "red"), Cell(" "), Cell(f"{name} {change.subject}", "bold"), Cell("   ")]
     lines = flow(ink, head, " · ".join(part for part in parts if part), width=width)
-    fields = [("cause", failure.cause), ("do", failure.do), ("state", _container_text(failure))]
+    fields = [("cause", failure.cause), ("do", failure.do), ("state", container_text(failure))]
     for field, text in fields:
         if text:
             lines += flow(ink, [Cell("  "), Cell(field, "cyan", 5), Cell("  ")], text, width=width)
@@ -123,7 +140,8 @@ def _failed(
     return lines
 
 
-def _container_text(failure: Failure) -> str:
+def container_text(failure: Failure) -> str:
+    """What is known of the container that failed."""
     parts = []
     if failure.exit_code is not None:
         parts.append(f"exit code {failure.exit_code}{exit_reason(failure.exit_code)}")
