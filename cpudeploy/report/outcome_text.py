@@ -33,17 +33,15 @@ EXIT_MEANINGS = {
     130: "interrupted",
 }
 _SIGNS = {"done": ("✓", "green"), "unchanged": ("=", "dim"), "used": ("=", "dim")}
-_WORDS = {"used": "this plan is already applied here"}
 _BAD = ("✗", "red")
 _WIDEST_HOST = 24
 _LOG_INDENT = 9
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The one exit code for all hosts. A plan that was carried out everywhere before is used up: 6. As long
-    as some host still had changes to make, those that had none left count as done."""
-    hosts = [host for host in outcome.hosts.values() if host.changes]
-    if hosts and all(host.status == "used" for host in hosts):
+    """The one exit code for all hosts: stale where every host with changes had them already."""
+    at_work = [host.status for host in outcome.hosts.values() if host.changes]
+    if at_work and all(status == "used" for status in at_work):
         return STALE
     return worst(EXIT_CODES[host.status] for host in outcome.hosts.values())
 
@@ -109,7 +107,7 @@ def end_line(outcome: Outcome, plan: Plan) -> str:
 def host_text(host: HostOutcome) -> str:
     """How a host ended, its changes counted, and why where no single change says it."""
     changes = Counter(change.status for change in host.changes)
-    parts: list[str] = [_WORDS.get(host.status, host.status)]
+    parts: list[str] = [host.status]
     parts += [
         f"{changes[status]} {status}"
         for status in changes
