@@ -133,7 +133,7 @@ def test_a_stale_plan_changes_nothing_and_tells_wanted_and_found(running: Fleet)
     assert running.hosts["h1"].log == []
     host = outcome.hosts["h1"]
     assert host.status == "stale"
-    assert f"/containers/{NAME}/mark/release: the plan expects {OLD}, found 0009-other" in host.error
+    assert f"container {NAME}: release was {OLD}, is 0009-other" in host.error
     assert "plan again" in host.error
     assert exit_code(outcome) == 6
 
@@ -149,7 +149,7 @@ def test_a_quantity_counts_only_when_its_turn_comes(one: Fleet) -> None:
     host.state["memory"]["available"] = 1
     again = one.apply(plan_of(h1=[needs]))
     assert again.hosts["h1"].status == "stale"
-    assert "at least 50, found 1" in again.hosts["h1"].error
+    assert "memory: 1 B available, 50 B are needed" in again.hosts["h1"].error
 
 
 @pytest.mark.parametrize("operation", [each.id for each in replace().operations])
@@ -317,7 +317,7 @@ def test_a_host_that_is_not_as_planned_afterwards_is_told(one: Fleet) -> None:
     one.apply(plan_of(h1=[change("odd", "provision", [], after=wish)]))
     notes = [event.text for event in one.told(ev.Note)]  # type: ignore[attr-defined]
     assert notes == [
-        "done, but the host is not as planned: /files/~1etc~1y/size: the plan expects 1, found nothing"
+        "done, but the host is not as planned: /etc/y: size should be 1 B, is not there"
     ]
 
 
