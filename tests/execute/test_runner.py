@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 import pytest
@@ -31,8 +31,8 @@ class Fleet:
         self.events: list[ev.Event] = []
         self.unreachable: set[str] = set()
 
-    def apply(self, plan: Plan) -> Outcome:
-        return execute(plan, self._open, self.events.append)
+    def apply(self, plan: Plan, *, only: Collection[str] | None = None) -> Outcome:
+        return execute(plan, self._open, self.events.append, only=only)
 
     def _open(self, plan: HostPlan) -> SimulatedHost:
         if plan.host.name in self.unreachable:
