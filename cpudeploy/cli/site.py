@@ -138,9 +138,13 @@ def _reach(found: Site) -> None:
 def _tell_who_is_awaited(asked: Mapping[str, Future[Any]]) -> None:
     """Wait for all, with a sign of life on stderr for as long as some host lets us wait."""
     while waiting := wait(asked.values(), timeout=_SIGN_OF_LIFE_S).not_done:
-        names = [name for name, future in asked.items() if future in waiting]
-        shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
-        stderr().try_write(f"still asking {shown}")
+        tell_awaited([name for name, future in asked.items() if future in waiting])
+
+
+def tell_awaited(names: Sequence[str]) -> None:
+    """A sign of life on stderr: who or what has not answered yet."""
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
+    stderr().try_write(f"still asking {shown}")
 
 
 def _one(found: Site, host: Host, starts: Starts) -> Facts | CpudeployError:

@@ -202,7 +202,14 @@ def _relay(host: str, change: Change, tell: Tell) -> Tell:
 
 
 def _started(host: str, change: Change, operation: op.Operation, text: str) -> OperationStarted:
-    return OperationStarted(host=host, change=change.id, operation=operation.id, text=text)
+    return OperationStarted(
+        host=host,
+        change=change.id,
+        operation=operation.id,
+        text=text,
+        at_most_s=operation.deadline_s if isinstance(operation, op.Wait | op.Drain) else 0,
+        may_be_cut=_may_be_cut(operation),
+    )
 
 
 def _end(

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from ..errors import Locked, UsageError
 from ..types.base import from_json, to_json
-from ..types.event import Event
+from ..types.event import Event, StopAsked
 from ..types.outcome import Outcome
 from ..types.plan import Plan
 from .change import Tell
@@ -47,8 +47,8 @@ def execute(
         )
     started = time.monotonic()
     plan = from_json(to_json(plan), Plan)  # whoever made it: only what its JSON form says counts
-    interrupt = Interrupt()
     telling = _Telling(tell)
+    interrupt = Interrupt(lambda now: telling(StopAsked(now=now)))
     runs = [
         HostRun(name, plan, open_target, telling, interrupt, retry=retry)
         for name in plan.hosts

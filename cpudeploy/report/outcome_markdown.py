@@ -11,7 +11,7 @@ from ..types.plan import Plan
 from .endpoints import endpoints
 from .markdown import LIMIT, code, folded, plain
 from .numbers import duration
-from .outcome_text import container_text, end_code, end_line, host_text
+from .outcome_text import container_text, end_code, end_line, go_on, host_text, unfinished
 from .plan_text import render_plan
 from .text import lines_of
 
@@ -28,6 +28,9 @@ def render_outcome_markdown(outcome: Outcome, plan: Plan, *, limit: int = LIMIT)
     blocks += [f"> ⚠ {plain(warning)}" for warning in outcome.warnings]
     for name, host_plan in plan.hosts.items():
         blocks += [f"> ⚠ {plain(f'{name} {m}'.strip())}: {plain(w)}" for m, w in host_plan.left_out.items()]
+    left = unfinished(outcome)
+    blocks += [f"> ⚠ {plain(name)}: left: {plain(', '.join(subjects))}" for name, subjects in left.items()]
+    blocks += [plain(go_on(plan))] if left else []
     failures = [
         _failure(name, change, change.failure)
         for name, host in outcome.hosts.items()

@@ -84,6 +84,7 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
         for change in host.changes:
             if change.failure is not None:
                 lines += ["", *_failed(name, host, change, change.failure, ink, width)]
+    lines += _interrupted(outcome, plan, ink, width)
     for warning in outcome.warnings:
         lines += ["", *flow(ink, [Cell("!", "yellow"), Cell(" ")], warning, width=width)]
     for name, host_plan in plan.hosts.items():
@@ -95,6 +96,33 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
         lines += ["", *_served(served, ink, width)]
     end = flow(ink, [], end_line(outcome, plan), width=width, style="bold")
     return "\n".join([*lines, "", *end])
+
+
+def unfinished(outcome: Outcome) -> dict[str, list[str]]:
+    """Host → what an interrupted apply left to be done there."""
+    return {
+        name: [change.subject for change in host.changes if change.status not in ("done", "already")]
+        for name, host in outcome.hosts.items()
+        if host.status == "interrupted"
+    }
+
+
+def go_on(plan: Plan) -> str:
+    """How to go on where an apply of `plan` was ended."""
+    if plan.saved:
+        return "apply the same file again: it goes on with what is left"
+    return f"cpudeploy {'destroy' if plan.destroy else 'apply'} again: it goes on with what is left"
+
+
+def _interrupted(outcome: Outcome, plan: Plan, ink: Ink, width: int) -> list[str]:
+    left = unfinished(outcome)
+    lines: list[str] = []
+    for name, subjects in left.items():
+        head = [Cell("!", "yellow"), Cell(" "), Cell(name, "bold"), Cell("   ")]
+        lines += flow(ink, head, f"left: {', '.join(subjects) or 'nothing'}", width=width)
+    if left:
+        lines += flow(ink, [Cell("  "), Cell("do", "cyan", 5), Cell("  ")], go_on(plan), width=width)
+    return ["", *lines] if lines else []
 
 
 def end_line(outcome: Outcome, plan: Plan) -> str:

@@ -316,9 +316,7 @@ def test_a_host_that_is_not_as_planned_afterwards_is_told(one: Fleet) -> None:
     wish = Fingerprint(equals={"/files/~1etc~1y/size": 1})
     one.apply(plan_of(h1=[change("odd", "provision", [], after=wish)]))
     notes = [event.text for event in one.told(ev.Note)]  # type: ignore[attr-defined]
-    assert notes == [
-        "done, but the host is not as planned: /etc/y: size should be 1 B, is not there"
-    ]
+    assert notes == ["done, but the host is not as planned: /etc/y: size should be 1 B, is not there"]
 
 
 def test_every_event_names_its_host_and_every_change_its_end(running: Fleet) -> None:
@@ -364,6 +362,7 @@ def test_ctrl_c_finishes_the_running_operation_and_stops(one: Fleet) -> None:
     assert statuses(outcome.hosts["h1"]) == {"/etc/x": "done", "/etc/y": "skipped"}
     assert outcome.hosts["h1"].status == "interrupted"
     assert exit_code(outcome) == 130
+    assert one.told(ev.StopAsked) == [ev.StopAsked()]
 
 
 def test_ctrl_c_in_a_replace_leaves_the_old_version_running(running: Fleet) -> None:
@@ -397,6 +396,7 @@ def test_a_second_ctrl_c_closes_the_connections_at_once(one: Fleet) -> None:
     host.before["/etc/x.1"] = hang
     outcome = one.apply(plan_of(h1=[write_file("/etc/x")]))
     assert outcome.hosts["h1"].status == "interrupted"
+    assert set(one.told(ev.StopAsked)) == {ev.StopAsked(), ev.StopAsked(now=True)}
 
 
 def test_what_ctrl_c_did_before_is_back_afterwards(one: Fleet) -> None:
