@@ -32,10 +32,11 @@ from .engine import EngineClient
 from .failure import ScriptFailed
 from .fetch import fetch
 from .gate import HealthGate
+from .hold import hold_back
 from .host_record import keep_claims
 from .merge_json import merge_json
 from .pull import pull_image
-from .record import write_record
+from .record import prove, write_record
 
 _LAST_LINES = 15
 _REPORT_S = 30
@@ -123,7 +124,11 @@ class HostTarget:
                     self._wait(operation, tell)
             case op.Record():
                 write_record(self._connection, operation, self._secrets, due)
-            case op.GuardArm() | op.GuardCommit() | op.Drain() | op.Prove() | op.HoldBack():
+            case op.Prove():
+                prove(self._connection, operation, due)
+            case op.HoldBack():
+                hold_back(self._connection, operation, self._secrets, due)
+            case op.GuardArm() | op.GuardCommit() | op.Drain():
                 raise NotYet("guards on the host are not built yet", do="plan again with this version")
 
     def _request(self, operation: op.Engine, tell: Tell) -> None:
