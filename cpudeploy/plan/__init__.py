@@ -1,6 +1,7 @@
 """Deciding: what is wanted, what is, and what was resolved become a Plan. Pure."""
 
-from .build import destroy_plan, make_plan
+from .build import make_plan
+from .destroy import destroy_plan
 from .fingerprint import Mismatch, matches
 from .not_yet import plannable
 from .questions import questions
