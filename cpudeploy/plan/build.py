@@ -15,7 +15,8 @@ import msgspec
 from ..errors import CpudeployError, HostError
 from ..sizing import allocate
 from ..steps.addresses import refuse_taken_ports
-from ..steps.container import container_changes, next_release, removal_changes
+from ..steps.blocks import Rollout
+from ..steps.container import container_changes, next_release, removal_changes, untouched
 from ..steps.context import HostContext
 from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
@@ -26,13 +27,12 @@ from ..steps.image import image_changes
 from ..steps.network import network_changes
 from ..steps.platform import refuse_wrong_platform
 from ..steps.remove_all import remove_all_changes
-from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
 from ..steps.weights import bytes_to_load, weights_changes
 from ..types.allocation import Allocation
 from ..types.deployment import Deployment, Host, Placement
 from ..types.facts import Facts
-from ..types.names import container_name
+from ..types.names import base_name, container_name
 from ..types.plan import Change, HostPlan, Plan
 from ..types.playbook import Playbook
 from ..types.release import Instance
@@ -290,7 +290,7 @@ def _host_plan(
     wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
     named = {container_name(context.deployment.name, model, 0): each for model, each in wanted.items()}
     refuse_taken_ports(around, named)
-    staying = named.keys() | {name.removesuffix("_old") for name in left_alone}
+    staying = named.keys() | {base_name(name) for name in left_alone}
     changes += removal_changes(context, frozenset(staying), origin)
     changes += _rollout(context, placements, wanted, named, playbooks, origin)
     warnings = (*blind, *flags, *sizing_warnings(context, allocations, changes))
@@ -313,6 +313,7 @@ def _rollout(
         origin=origin,
         weights_dir=context.host.weights_dir,
         instances=instances,
+        proven=untouched(context, instances),
     )
     changes: list[Change] = []
     for placement in placements:
