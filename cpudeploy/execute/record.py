@@ -57,7 +57,7 @@ def prove(connection: Connection, operation: Prove, due: Due) -> None:
     if known is not None and operation.container not in known.proven:
         proven = tuple(sorted({*known.proven, operation.container}))
         _write(connection, path, msgspec.structs.replace(known, proven=proven), due)
-    lift(connection, operation.deployment, operation.container, due)
+    lift(connection, operation, known.instances.get(operation.container) if known else None, due)
 
 
 def _files(instances: Mapping[str, Instance]) -> Iterable[SecretFile]:

@@ -15,7 +15,8 @@ import msgspec
 from ..errors import CpudeployError, HostError
 from ..sizing import allocate
 from ..steps.addresses import refuse_taken_ports
-from ..steps.container import container_changes, next_release, removal_changes
+from ..steps.blocks import Rollout
+from ..steps.container import container_changes, next_release, removal_changes, untouched
 from ..steps.context import HostContext
 from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
@@ -24,7 +25,6 @@ from ..steps.docker_engine import engine_changes
 from ..steps.image import image_changes
 from ..steps.network import network_changes
 from ..steps.platform import refuse_wrong_platform
-from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
 from ..steps.weights import bytes_to_load, weights_changes
 from ..types.allocation import Allocation
@@ -222,12 +222,15 @@ def _rollout(
     context: HostContext, tried: list[Placement], named: Mapping[str, Instance], held: Held, asked: _Asked
 ) -> list[Change]:
     """What becomes of the containers: those `tried` are as wanted afterwards, those held as they were."""
-    after = {name: each for name, each in named.items() if each.model not in held.models} | held.instead
+    wanted = {name: each for name, each in named.items() if each.model not in held.models}
+    after = wanted | held.instead
+    recorded = replace(context, resolved=Resolved())  # the key it has is not compared with today's
     rollout = Rollout(
         release=next_release(context, after),
         origin=asked.origin,
         weights_dir=context.host.weights_dir,
         instances=after,
+        proven=(*untouched(context, wanted), *untouched(recorded, held.instead)),
     )
     changes: list[Change] = []
     for placement in tried:

@@ -36,13 +36,12 @@ def held_back(context: HostContext, wanted: Mapping[str, Instance]) -> Held:
         hold = holds.get(name)
         if hold is None or hold.wanted != identity(instance) or _another_secret(context, instance):
             continue
-        found = find(context, name)
-        if found.current is not None and not found.proven and found.old is None:
+        stands = find(context, name).settled
+        if stands.current is not None and not stands.proven:
             continue
         held.models[instance.model] = _why(hold, context.facts)
-        before = found.recorded if found.proven else found.recorded_old
-        if before is not None:
-            held.instead[name] = before
+        if stands.recorded is not None:
+            held.instead[name] = stands.recorded
     return held
 
 

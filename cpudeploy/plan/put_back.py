@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..steps.blocks import Rollout
 from ..steps.container import container_changes
 from ..steps.context import HostContext
-from ..steps.replace import Rollout
 from ..types.plan import Change
 from ..types.playbook import Playbook
 from ..types.release import Instance

@@ -59,14 +59,16 @@ def held_states(
 
 def _created(deployment: str, placement: Placement, facts: Facts) -> Iterator[tuple[int, Any]]:
     """Instances of a placement that have a container, running or not: it is started again with the secret
-    it was created with. Each with the document of the newest release a label names."""
-    newest: dict[int, str] = {}
+    it was created with. Each with the document of the newest release a label names, of those that were
+    proven where any was: what never passed its gate is not what serves again when it is undone."""
+    newest: dict[int, tuple[bool, str]] = {}
     for container in facts.containers.values():
         its = container.mark
         if its and (its.deployment, its.model) == (deployment, placement.model):
-            newest[its.instance] = max(its.release, newest.get(its.instance, ""))
+            found = (container.restart_policy != "no", its.release)
+            newest[its.instance] = max(found, newest.get(its.instance, found))
     releases = facts.releases.get(deployment, {})
-    for instance, release in sorted(newest.items()):
+    for instance, (_, release) in sorted(newest.items()):
         yield instance, releases.get(release) if isinstance(releases, dict) else None
 
 

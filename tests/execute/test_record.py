@@ -16,7 +16,7 @@ from cpudeploy.execute.record import prove, write_record
 from cpudeploy.secrets import Secrets, same
 from cpudeploy.types import operation as op
 from cpudeploy.types.base import SecretRef, from_json
-from cpudeploy.types.release import Instance, Release, SecretFile, read_release
+from cpudeploy.types.release import Instance, Release, SecretFile, identity, read_release
 from cpudeploy.types.safety import Hold
 from tests.transport.busybox import Busybox, busybox_world
 
@@ -76,14 +76,14 @@ def proof(container: str = "rag_smol_0", release: str = "0002-bbbbbbbb") -> op.P
     return op.Prove(id="prove", deadline_s=30, deployment="rag", release=release, container=container)
 
 
-def hold() -> op.HoldBack:
+def hold(wanted: str = "") -> op.HoldBack:
     return op.HoldBack(
         id="hold",
         deadline_s=30,
         deployment="rag",
         container="rag_smol_0",
         release="0002-bbbbbbbb",
-        wanted="w" * 64,
+        wanted=wanted or identity(instance()),
         secrets=(KEY,),
         what="rag_smol_0 never got ready",
         cause="it has a cause",
@@ -148,7 +148,7 @@ def test_a_hold_tells_what_failed_and_goes_with_the_proof(host: Busybox, secrets
     hold_back(host, hold(), secrets, due())
     path = file(host, "held/rag_smol_0.json")
     found = from_json(path.read_bytes(), Hold)
-    assert (found.wanted, found.release) == ("w" * 64, "0002-bbbbbbbb")
+    assert (found.wanted, found.release) == (identity(instance()), "0002-bbbbbbbb")
     assert (found.what, found.cause, found.do) == (hold().what, hold().cause, hold().do)
     assert TIME.fullmatch(found.at)
     assert same("hunter2", found.secret_marks[KEY.path])
@@ -158,6 +158,16 @@ def test_a_hold_tells_what_failed_and_goes_with_the_proof(host: Busybox, secrets
     assert path.exists()
     prove(host, proof(), due())
     assert not path.exists()
+
+
+def test_the_proof_of_something_else_leaves_the_hold(host: Busybox, secrets: Secrets) -> None:
+    hold_back(host, hold("w" * 64), secrets, due())
+    write_record(host, record(), secrets, due())
+    prove(host, proof(), due())
+    assert file(host, "held/rag_smol_0.json").exists()
+    file(host, "held/rag_smol_0.json").write_text("{")
+    prove(host, proof(), due())
+    assert not file(host, "held/rag_smol_0.json").exists()
 
 
 def test_without_its_record_a_proof_still_lifts_the_hold(host: Busybox, secrets: Secrets) -> None:
