@@ -28,6 +28,7 @@ from ..types.resolved import Place
 from .change import Tell
 from .deadline import Due, DueStream
 from .describe import describe
+from .drain import drain
 from .engine import EngineClient
 from .failure import ScriptFailed
 from .fetch import fetch
@@ -124,11 +125,14 @@ class HostTarget:
                     self._wait(operation, tell)
             case op.Record():
                 write_record(self._connection, operation, self._secrets, due)
+            case op.Drain():
+                with self._engine.within(Due(describe(operation), operation.deadline_s + _REPORT_S)):
+                    self._drain(operation, tell)
             case op.Prove():
                 prove(self._connection, operation, due)
             case op.HoldBack():
                 hold_back(self._connection, operation, self._secrets, due)
-            case op.GuardArm() | op.GuardCommit() | op.Drain():
+            case op.GuardArm() | op.GuardCommit():
                 raise NotYet("guards on the host are not built yet", do="plan again with this version")
 
     def _request(self, operation: op.Engine, tell: Tell) -> None:
@@ -236,6 +240,14 @@ class HostTarget:
 
         dial = self._connection.dial_tcp
         HealthGate(self._engine, dial, operation, key, alive, self._secrets.redact).pass_or_raise()
+
+    def _drain(self, operation: op.Drain, tell: Tell) -> None:
+        key = None if operation.api_key is None else self._value(operation.api_key)
+
+        def alive(text: str) -> None:
+            tell(Progress(host="", change="", operation=operation.id, text=text))
+
+        drain(self._engine, self._connection.dial_tcp, operation, key, alive, _notes(tell))
 
     def _value(self, ref: SecretRef) -> str:
         return self._secrets.get(ref).reveal()
