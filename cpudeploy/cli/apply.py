@@ -8,11 +8,13 @@ import click
 
 from ..errors import ERROR, OK
 from .options import (
+    adopt_option,
     exclude,
     format_option,
     limit_option,
     playbooks_option,
     repack_option,
+    retry_option,
     source_argument,
     sudo_option,
     verbose_option,
@@ -26,6 +28,8 @@ from .options import (
 @sudo_option
 @verbose_option
 @repack_option
+@retry_option
+@adopt_option
 @click.option(
     "--secrets-dir",
     metavar="DIR",
@@ -40,6 +44,8 @@ def command(
     ask_sudo_pass: bool,
     verbose: bool,
     repack: bool,
+    retry: bool,
+    adopt: bool,
     secrets_dir: Path | None,
     output: str,
 ) -> int:
@@ -53,12 +59,13 @@ def command(
     if holds_plan(source):
         from .applying import apply_saved
 
-        exclude("a saved plan", {"--repack": repack, "--playbooks": bool(playbooks)})
+        exclude("a saved plan", {"--repack": repack, "--adopt": adopt, "--playbooks": bool(playbooks)})
         return apply_saved(
             source,
             limit=limit,
             ask_sudo=ask_sudo_pass,
             secrets_dir=secrets_dir,
+            retry=retry,
             output=output,
             verbose=verbose,
         )
@@ -73,6 +80,8 @@ def command(
             playbooks=playbooks,
             ask_sudo=ask_sudo_pass,
             repack=repack,
+            retry=retry,
+            adopt=adopt,
             output=output,
             verbose=verbose,
         )

@@ -32,12 +32,14 @@ def apply_manifest(
     playbooks: Sequence[Path],
     ask_sudo: bool,
     repack: bool,
+    retry: bool,
+    adopt: bool,
     output: str,
     verbose: bool,
 ) -> tuple[int, bool]:
     """Plan and apply. Returns the exit code, and whether some host may need it once more."""
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo) as found:
-        plan = decide(found, inventory, repack=repack)
+        plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
         code = carry_out(
             plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
         )
@@ -50,6 +52,7 @@ def apply_saved(
     limit: Sequence[str],
     ask_sudo: bool,
     secrets_dir: Path | None,
+    retry: bool,
     output: str,
     verbose: bool,
 ) -> int:
@@ -73,7 +76,15 @@ def apply_saved(
         return connection
 
     try:
-        code = carry_out(plan, reach, secrets, output=output, verbose=verbose, only=hosts if limit else None)
+        code = carry_out(
+            plan,
+            reach,
+            secrets,
+            output=output,
+            verbose=verbose,
+            only=hosts if limit else None,
+            retry=retry,
+        )
     finally:
         for connection in reached:
             connection.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+import click
 import msgspec
 
 from ..execute import HostTarget, Target, execute
@@ -17,7 +18,7 @@ from ..report.outcome_markdown import render_outcome_markdown
 from ..report.outcome_text import end_code, outcome_data, render_outcome
 from ..report.plan_text import render_plan
 from ..secrets import Secrets
-from ..transport import Connection
+from ..transport import Connection, connect
 from ..types.base import from_json, to_json
 from ..types.facts import Question
 from ..types.plan import HostPlan, Plan
@@ -36,14 +37,17 @@ def carry_out(
     verbose: bool,
     facts_s: float | None = None,
     only: Collection[str] | None = None,
+    retry: bool = False,
 ) -> int:
     """Execute and report; returns the exit code. `only`: hosts to do it on, None: on all of the plan.
+    `retry`: also what this plan failed with before.
 
     `output`: `text`; `json`, a line an event, then the outcome on the last; `markdown`, one comment at the
     end, progress on stderr meanwhile.
     """
     plan = from_json(to_json(decided), Plan)
     shown = plan if only is None else _narrowed(plan, only)
+    command = click.get_current_context().info_name or "apply"
     console = stdout()
     if output == "text":
         console.try_write(
@@ -53,10 +57,18 @@ def carry_out(
 
     def open_target(host_plan: HostPlan) -> Target:
         asked = tuple(Question(kind=kind, key=key, arg=arg) for kind, key, arg in host_plan.questions)  # type: ignore[arg-type]
-        return HostTarget(reach(host_plan), plan=plan, secrets=secrets, questions=asked)
+        connection = reach(host_plan)
+        return HostTarget(
+            connection,
+            plan=plan,
+            secrets=secrets,
+            questions=asked,
+            command=command,
+            reconnect=lambda: connect(connection.host, secrets),
+        )
 
     with live(stderr() if output == "markdown" else console, shown, json=output == "json") as progress:
-        outcome = execute(plan, open_target, progress.tell, only=only)
+        outcome = execute(plan, open_target, progress.tell, only=only, retry=retry)
     if output == "json":
         console.try_write(json_line(outcome_data(outcome, shown)))
     elif output == "markdown":

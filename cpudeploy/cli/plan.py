@@ -10,6 +10,7 @@ import click
 from ..errors import CHANGES, ERROR, OK, UNREACHABLE, worst
 from ..types.plan import Plan
 from .options import (
+    adopt_option,
     exclude,
     facts_option,
     format_option,
@@ -17,6 +18,7 @@ from .options import (
     limit_option,
     playbooks_option,
     repack_option,
+    retry_option,
     sudo_option,
     verbose_option,
 )
@@ -29,6 +31,8 @@ from .options import (
 @sudo_option
 @verbose_option
 @repack_option
+@retry_option
+@adopt_option
 @facts_option("Plan from what `facts -o DIR` recorded: no host, registry or Hub is asked, no secret read.")
 @click.option(
     "-o",
@@ -47,6 +51,8 @@ def command(
     ask_sudo_pass: bool,
     verbose: bool,
     repack: bool,
+    retry: bool,
+    adopt: bool,
     facts: Path | None,
     file: Path | None,
     detailed_exitcode: bool,
@@ -60,11 +66,13 @@ def command(
     if facts is not None:
         # A plan of records can be read, never applied: there is nothing to save it for.
         exclude("--facts", {"--ask-sudo-pass": ask_sudo_pass, "-o": file is not None})
-        plan = decide_recorded(inventory, facts, playbooks=playbooks, limit=limit, repack=repack)
+        plan = decide_recorded(
+            inventory, facts, playbooks=playbooks, limit=limit, repack=repack, retry=retry, adopt=adopt
+        )
         _show(plan, output, verbose, None)
     else:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-            plan = decide(found, inventory, repack=repack)
+            plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
             if file is not None:
                 plan = write_plan(file, plan)
             _show(plan, output, verbose, found.facts_s)
@@ -106,5 +114,5 @@ def _show(plan: Plan, output: str, verbose: bool, facts_s: float | None) -> None
 def _code(plan: Plan, *, detailed: bool) -> int:
     codes = [CHANGES if detailed and not plan.empty else OK]
     codes += [UNREACHABLE for host in plan.hosts.values() if host.unreachable]
-    codes += [ERROR for host in plan.hosts.values() if host.unknown or host.unplanned]
+    codes += [ERROR for host in plan.hosts.values() if host.unknown or host.unplanned or host.held]
     return worst(codes)

@@ -23,7 +23,7 @@ from .cache import Cache
 from .hub import Hub
 from .images import resolve_image
 from .known import HeldTree, held_blobs, held_tree, known_image
-from .secret_marks import secret_states
+from .secret_marks import held_states, secret_states
 from .selection import Format
 from .weights import Asking, resolve_weights
 
@@ -63,6 +63,7 @@ def resolve(
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         states = pool.submit(secret_states, deployment, facts if images else {}, secrets)
+        held = pool.submit(held_states, deployment, facts if images else {}, secrets)
         pulled = {
             name: pool.submit(
                 resolve_image,
@@ -85,14 +86,16 @@ def resolve(
             **{future: f"image {used[name].image}" for name, future in pulled.items()},
             **{future: f"model {_told(source)}" for (source, _), future in weights.items()},
             states: "secrets",
+            held: "secrets",
         }
         while open_ := wait(awaited, timeout=waiting_s).not_done:
-            waiting([name for future, name in awaited.items() if future in open_])
-    _raise_all([*pulled.values(), *weights.values(), states])
+            waiting(list(dict.fromkeys(name for future, name in awaited.items() if future in open_)))
+    _raise_all([*pulled.values(), *weights.values(), states, held])
     return Resolved(
         images={name: future.result() for name, future in pulled.items()},
         weights={key: weights[each].result() for key, each in wanted.items()},
         secrets=states.result(),
+        held_secrets=held.result(),
     )
 
 
