@@ -16,7 +16,7 @@ from cpudeploy.types.event import Event, Progress
 from cpudeploy.types.facts import Engine, Facts, Mark
 from cpudeploy.types.outcome import ChangeStatus, HostStatus
 from cpudeploy.types.plan import Change
-from cpudeploy.types.release import Release
+from cpudeploy.types.release import Release, identity, read_release
 from cpudeploy.types.safety import Guard, Hold, InFlight, Lease
 from tests.factories import container, facts
 
@@ -130,7 +130,11 @@ class SimulatedHost:
                 known = self.state["releases"].get(deployment, {}).get(release)
                 if known is not None:
                     known["proven"] = sorted({*known["proven"], container})
-                self.state["held"].get(deployment, {}).pop(container, None)
+                proven = read_release(known)
+                its = proven.instances.get(container) if proven else None
+                holds = self.state["held"].get(deployment, {})
+                if its is None or holds.get(container, {}).get("wanted") == identity(its):
+                    holds.pop(container, None)
             case op.HoldBack(deployment=deployment, container=container):
                 hold = Hold(
                     wanted=operation.wanted,
@@ -308,8 +312,8 @@ class SimulatedHost:
 
     def _start(self, name: str) -> None:
         found = self.container(name)
-        for network, identity in found["network_ids"].items():
-            if self.state["networks"].get(network, {}).get("id") != identity:
+        for network, id in found["network_ids"].items():
+            if self.state["networks"].get(network, {}).get("id") != id:
                 raise EngineError(f"network {network} not found", status=404)
         self._refuse_taken(name, found["networks"])
         found.update(running=True, status="running")

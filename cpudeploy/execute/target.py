@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import httpx
 import msgspec
 
-from ..errors import EngineError, NotYet, OperationFailed
+from ..errors import EngineError, OperationFailed
 from ..probe import probe
 from ..secrets import Secrets
 from ..transport.base import Connection
@@ -37,11 +37,12 @@ from .fence import Fenced, or_locked
 from .fetch import fetch
 from .gate import HealthGate
 from .guard import arm_guard, commit_guard, settle_guards
+from .hold import hold_back
 from .host_record import keep_claims
 from .lease import Lease, take_lease
 from .merge_json import merge_json
 from .pull import pull_image
-from .record import write_record
+from .record import prove, write_record
 
 _LAST_LINES = 15
 _REPORT_S = 30
@@ -193,13 +194,15 @@ class HostTarget:
             case op.Drain():
                 with self._engine.within(Due(describe(operation), operation.deadline_s + _REPORT_S)):
                     self._drain(operation, tell)
+            case op.Prove():
+                prove(self._connection, operation, due)
+            case op.HoldBack():
+                hold_back(self._connection, operation, self._secrets, due)
             case op.GuardArm():
                 change = self._in_flight.change if self._in_flight else ""
                 arm_guard(self._connection, operation, self._leased(), change)
             case op.GuardCommit():
                 self._commit(operation)
-            case op.Prove() | op.HoldBack():
-                raise NotYet("this is not built yet", do="plan again with this version")
 
     def _commit(self, operation: op.GuardCommit) -> None:
         lease = self._leased()

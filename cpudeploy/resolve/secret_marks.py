@@ -1,6 +1,6 @@
 """Has a secret changed? Told by salted scrypt marks beside a release, never by the value.
 
-In: the manifest's secrets (resolved) and the marks that hosts' releases hold. Out: same, changed or
+In: the manifest's secrets (resolved) and the marks that hosts' releases and holds have. Out: same, changed or
 unknown a secret. A mark is safe to store and print; the value never leaves this module.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..secrets import Secrets, same
+from ..types.base import to_data
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Facts
 from ..types.names import container_name, secret_path
@@ -34,6 +35,25 @@ def secret_states(
             path = secret_path(deployment.name, container, "api_key")
             key = f"{placement.host}/{deployment.name}/{placement.model}/{instance}/api_key"
             states[key] = _state(value, release, path)
+    return states
+
+
+def held_states(
+    deployment: Deployment, facts: Mapping[str, Facts], secrets: Secrets
+) -> dict[str, SecretState]:
+    """The same against what is held on the hosts: whether a model failed with the very key it has now.
+    Raises SecretError."""
+    states: dict[str, SecretState] = {}
+    for placement in deployment.placements:
+        if placement.api_key is None or placement.host not in facts:
+            continue
+        name = container_name(deployment.name, placement.model, 0)
+        hold = facts[placement.host].held.get(deployment.name, {}).get(name)
+        if hold is not None:
+            value = secrets.api_key(placement.api_key).reveal()
+            path = secret_path(deployment.name, name, "api_key")
+            key = f"{placement.host}/{deployment.name}/{placement.model}/0/api_key"
+            states[key] = _state(value, to_data(hold), path)
     return states
 
 

@@ -287,7 +287,7 @@ def test_what_others_of_ours_will_take_is_counted_too():
     """The model that comes in the same plan."""
     two = deployment(
         placement(context=1024),
-        placement("big", port=8200, cpus="7-7", memory=15500 << 20),
+        placement("big", port=8200, cpus="7-7", memory=15600 << 20),
     )
     (small,) = [c for c in plan_for(two, begun()).hosts["one"].changes if c.subject == "smol"]
     assert "both need" in small.summary
