@@ -19,6 +19,7 @@ COMMANDS = (
     "status",
     "logs",
     "chat",
+    "prune",
     "destroy",
     "schema",
 )
