@@ -46,8 +46,8 @@ class Kept:
         by_age = sorted(self.documents, key=_age, reverse=True)
         used = {each.mark.release for each in self.ours.values() if each.mark is not None}
         fixed = {*used, *by_age[:1]}
-        current = max(used, key=_age, default="")
-        before = [id for id in by_age if not used or _age(id) < _age(current)]
+        current = max(used or fixed, key=_age, default="")
+        before = [id for id in by_age if _age(id) < _age(current)]
         proven = [id for id in before if _proven(self.documents[id])]
         # Where nobody wrote down what was proven, it is the one before.
         fixed |= {*(proven or before)[:1]}

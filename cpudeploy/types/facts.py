@@ -231,7 +231,7 @@ class Weights(Struct, frozen=True, kw_only=True):
     trees: dict[str, dict[str, int]] = {}
     partial: dict[str, int] = {}
     refs: dict[str, tuple[str, ...]] = {}
-    """`<deployment>.<release>` → ids of the trees that release uses; `<deployment>.fetched`: that it brought."""
+    """`<deployment>.<release>` → ids of the trees that release uses; `<deployment>.fetched`: that it got."""
     claims: dict[str, tuple[str, ...]] = {}
     """Deployment → sha256 of every file it fetched or is fetching."""
 

@@ -8,57 +8,19 @@ import random
 import msgspec
 import pytest
 
-from cpudeploy.execute import execute
-from cpudeploy.plan import make_plan, prune_plan
-from cpudeploy.types.base import from_json, to_data, to_json
+from cpudeploy.plan import prune_plan
+from cpudeploy.types.base import to_data
 from cpudeploy.types.deployment import Deployment
 from cpudeploy.types.facts import Engine, Facts, Image
 from cpudeploy.types.outcome import HostOutcome
 from cpudeploy.types.plan import Change, Plan
 from cpudeploy.types.release import Release, read_release
-from cpudeploy.types.resolved import Place, Resolved
 from cpudeploy.types.safety import Hold
-from tests.factories import container, deployment, facts, placement, playbooks, resolved
+from tests.factories import container, facts
 from tests.simulated import Killed, SimulatedHost
+from tests.upgrades import ALICE, BOB, apply, run, through_json, upgraded, wish
 
-ALICE, BOB = "alice", "bob"
-FIRST_CPU = {ALICE: 0, BOB: 2}
 FOREIGN = "sha256:" + "f" * 64
-
-
-def wish(name: str, *, context: int = 2048, weights: int = 1, image: int = 1, models: int = 1, **changes):
-    """A deployment on host `one`, and what registries and Hubs say of it."""
-    placements = [
-        placement(f"m{number}", port=8100 + cpu, context=context, cpus=str(cpu), **changes)
-        for number, cpu in enumerate(range(FIRST_CPU[name], FIRST_CPU[name] + models))
-    ]
-    wanted = msgspec.structs.replace(deployment(*placements), name=name)
-    given = resolved(*placements)
-    digest = f"sha256:{image:064x}"
-    place = Place(reference=f"mirror.corp/llama@{digest}", digest=digest, registry="mirror.corp")
-    images = {"llama": msgspec.structs.replace(given.images["llama"], digest=digest, places=(place,))}
-    known = {
-        key: msgspec.structs.replace(
-            each,
-            tree=f"org-{weights}",
-            files=(msgspec.structs.replace(each.files[0], sha256=f"{weights:08x}" * 8, size=weights * 10**9),),
-        )
-        for key, each in given.weights.items()
-    }
-    return wanted, msgspec.structs.replace(given, images=images, weights=known)
-
-
-def through_json(plan: Plan) -> Plan:
-    return from_json(to_json(plan), Plan)
-
-
-def apply(wanted: Deployment, given: Resolved, host: SimulatedHost) -> HostOutcome:
-    plan = make_plan(wanted, playbooks(), {"one": host.facts()}, given, origin="here")
-    return run(plan, host)
-
-
-def run(plan: Plan, host: SimulatedHost) -> HostOutcome:
-    return execute(through_json(plan), lambda _: host, lambda event: None).hosts["one"]
 
 
 def planned(wanted: Deployment, host: SimulatedHost, keep: int = 5) -> Plan:
@@ -90,14 +52,6 @@ def missing(found: Facts, release: Release) -> set[str]:
         if not tree or not set(tree.values()) <= inodes:
             lacking.add(instance.tree)
     return lacking
-
-
-def upgraded(host: SimulatedHost, name: str, count: int):
-    """`count` releases, each with weights and an image of its own; the last wish."""
-    for number in range(1, count + 1):
-        wanted, given = wish(name, context=1024 + 64 * number, weights=number, image=number)
-        assert apply(wanted, given, host).status == "done"
-    return wanted
 
 
 def test_old_releases_go_with_their_images_and_weights():
@@ -296,7 +250,7 @@ def needed(found: Facts, name: str, keep: int) -> set[str]:
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_was_applied_everything_that_stays_is_whole(seed: int):
     """Any applies of two deployments, some failing, some killed; then any prunes, some killed."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     host = SimulatedHost(facts(memory=64 << 30), failing={"broken"})
     host.state["images"][FOREIGN] = to_data(
         Image(id=FOREIGN, references=(f"theirs@{FOREIGN}",), size=5, platform="linux/amd64")
