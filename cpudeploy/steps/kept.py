@@ -101,7 +101,12 @@ class Kept:
     @cached_property
     def fetched(self) -> tuple[str, ...]:
         """Of the trees we fetched, those that stay."""
+        # Of a release that is half gone the file is left, which goes last.
+        recorded = [
+            release for each in self.documents.values() if (release := read_release(each)) is not None
+        ]
         ever = {tree for id, trees in self.refs.items() if id != FETCHED for tree in trees}
+        ever |= {each.tree for release in recorded for each in release.instances.values()}
         return tuple(
             tree
             for tree in self.refs.get(FETCHED, ())
