@@ -19,6 +19,8 @@ COMMANDS = (
     "status",
     "logs",
     "chat",
+    "history",
+    "rollback",
     "prune",
     "destroy",
     "schema",

@@ -4,65 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
-from ..errors import CpudeployError
+from ..errors import HostError
 from ..steps.context import HostContext
 from ..steps.prune import prune_changes
 from ..types.deployment import Deployment
 from ..types.facts import Facts
 from ..types.plan import HostPlan, Plan
+from ..types.release import by_age
 from ..types.resolved import Resolved
-from .headline import headline
-from .questions import questions
-
-KEPT = 5
-"""Releases that stay on a host beside those in use, unless told otherwise."""
+from .hosts import plan_of_host, plan_of_hosts
+from .releases import current_release
+from .rollback import target
 
 
 def prune_plan(
     deployment: Deployment,
     facts: Mapping[str, Facts],
     *,
+    keep: int,
     origin: str,
-    keep: int = KEPT,
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
 ) -> Plan:
-    """What of `deployment` goes, host by host; `steps.prune` says what stays. A host without facts, or where
-    what is in use can't be seen, stands in it with the reason."""
-    hosts = {}
-    for name, host in deployment.hosts.items():
-        plan = HostPlan(host=host, headline="", changes=())
-        if name in (unreachable or {}):
-            plan = msgspec.structs.replace(plan, unreachable=(unreachable or {})[name])
-        elif name in (unknown or {}):
-            plan = msgspec.structs.replace(plan, unknown=(unknown or {})[name])
-        elif name in facts:
-            context = HostContext(deployment=deployment, host=host, facts=facts[name], resolved=Resolved())
-            plan = _host_plan(context, keep)
-        else:
-            continue
-        hosts[name] = plan
-    return Plan(
-        deployment=deployment.name,
-        base=deployment.base,
-        origin=origin,
-        registries=deployment.registries,
-        hosts=hosts,
-    )
+    """What of `deployment` goes, host by host: all releases but those in use, the one a rollback leads to and
+    the newest `keep` of the others, and what only they needed. A host where what is in use can't be seen
+    stands in it with the reason."""
+
+    def of(context: HostContext) -> HostPlan:
+        changes, warnings = prune_changes(context, keep, _way_back(deployment.name, context.facts))
+        return plan_of_host(context, changes, warnings=warnings)
+
+    return plan_of_hosts(deployment, facts, Resolved(), unreachable, unknown, origin, of)
 
 
-def _host_plan(context: HostContext, keep: int) -> HostPlan:
-    asked = questions(context.deployment, context.host)
-    plan = HostPlan(
-        host=context.host,
-        headline=headline(context.facts),
-        changes=(),
-        questions=tuple((question.kind, question.key, question.arg) for question in asked),
-    )
+def _way_back(deployment: str, facts: Facts) -> str:
+    """The release that a rollback leads to; where nobody wrote down what was proven, the one before."""
     try:
-        changes, warnings = prune_changes(context, keep)
-    except CpudeployError as error:
-        return msgspec.structs.replace(plan, unknown=error.sentence)
-    return msgspec.structs.replace(plan, changes=changes, warnings=warnings)
+        return target(deployment, facts, "").id
+    except HostError:
+        documents = facts.releases.get(deployment, {})
+        current = current_release(deployment, facts) or next(reversed(by_age(documents)), "")
+        known = by_age({*documents, current})
+        return next(reversed(known[: known.index(current)]), "")

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
 
 from ..types.facts import Container
-from ..types.release import Release, read_release
+from ..types.release import Release, by_age, read_release
 from .context import HostContext
 from .found import is_ours
 
@@ -23,7 +22,7 @@ _UNPROVEN = "no"
 class Kept:
     """Everything of one host that stays, by kind."""
 
-    def __init__(self, context: HostContext, keep: int) -> None:
+    def __init__(self, context: HostContext, keep: int, way_back: str) -> None:
         self.context = context
         self.name = context.deployment.name
         self.facts = context.facts
@@ -34,6 +33,7 @@ class Kept:
             if ref.partition(".")[0] == self.name
         }
         self._keep = keep
+        self._way_back = way_back
 
     @cached_property
     def ours(self) -> dict[str, Container]:
@@ -43,21 +43,16 @@ class Kept:
     def releases(self) -> frozenset[str]:
         """Those in use, the newest (it may be the one that failed last), the one a rollback goes back to, and
         the newest of the rest."""
-        by_age = sorted(self.documents, key=_age, reverse=True)
         used = {each.mark.release for each in self.ours.values() if each.mark is not None}
-        fixed = {*used, *by_age[:1]}
-        current = max(used or fixed, key=_age, default="")
-        before = [id for id in by_age if _age(id) < _age(current)]
-        proven = [id for id in before if _proven(self.documents[id])]
-        # Where nobody wrote down what was proven, it is the one before.
-        fixed |= {*(proven or before)[:1]}
-        rest = [id for id in by_age if id not in fixed]
+        newest = by_age(self.documents)[::-1]
+        fixed = {*used, *newest[:1], self._way_back}
+        rest = [id for id in newest if id not in fixed]
         return frozenset({*fixed, *rest[: self._keep]})
 
     @cached_property
     def gone(self) -> list[str]:
         """Releases that go, oldest first."""
-        return sorted(self.documents.keys() - self.releases, key=_age)
+        return by_age(self.documents.keys() - self.releases)
 
     @cached_property
     def read(self) -> list[Release]:
@@ -159,15 +154,3 @@ class Kept:
         weights = self.facts.weights
         inodes = {inode for tree in trees for inode in weights.trees.get(tree, {}).values()}
         return {sha for sha, blob in weights.blobs.items() if blob.inode in inodes}
-
-
-def _age(release: str) -> tuple[int, str]:
-    """What sorts releases from the oldest to the newest."""
-    head = release.partition("-")[0]
-    return int(head) if head.isascii() and head.isdecimal() else 0, release
-
-
-def _proven(document: Any) -> bool:
-    """Whether all of a release once passed its gate."""
-    release = read_release(document)
-    return release is not None and set(release.instances) <= set(release.proven)

@@ -25,13 +25,16 @@ _NAMED = 3
 """Things named one by one; more are counted."""
 
 
-def prune_changes(context: HostContext, keep: int) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """The removals, and what stays that might surprise. `keep`: releases that stay beside those in use.
+def prune_changes(
+    context: HostContext, keep: int, way_back: str
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """The removals, and what stays that might surprise. `keep`: releases that stay beside those in use
+    and `way_back`, the one a rollback leads to (empty: none).
 
     Raises HostError where what is in use can't be seen.
     """
     _refuse_blind(context)
-    kept = Kept(context, keep)
+    kept = Kept(context, keep, way_back)
     _refuse_unread(kept)
     images, warnings = _images(kept)
     return (*images, *_records(kept), *_weights(kept)), (*warnings, *_unfinished(kept))
