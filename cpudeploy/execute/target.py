@@ -25,6 +25,7 @@ from ..types.names import DEPLOYMENT_LABEL, RELEASE_LABEL
 from ..types.outcome import ChangeStatus, HostStatus
 from ..types.plan import Change, Plan
 from ..types.resolved import Place
+from .assign_json import assign_json
 from .change import Tell
 from .deadline import Due, DueStream
 from .describe import describe
@@ -33,6 +34,7 @@ from .failure import ScriptFailed
 from .fetch import fetch
 from .gate import HealthGate
 from .host_record import keep_claims
+from .json_file import keep_json
 from .merge_json import merge_json
 from .pull import pull_image
 from .record import write_record
@@ -109,8 +111,12 @@ class HostTarget:
                     owner=operation.owner,
                     deadline_s=operation.deadline_s,
                 )
+            case op.KeepJson():
+                keep_json(self._connection, operation)
             case op.MergeJson():
                 merge_json(self._connection, operation)
+            case op.AssignJson():
+                assign_json(self._connection, operation)
             case op.Claim() | op.Disclaim():
                 keep_claims(self._connection, operation)
             case op.Fetch():

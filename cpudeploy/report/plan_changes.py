@@ -63,8 +63,9 @@ def summary_of(change: Change, *, verbose: bool = False) -> str:
     parts = [change.summary, why if why not in change.summary else ""]
     if change.gap_s is not None:
         parts.append(f"about {duration(change.gap_s)} without service")
-    if change.restarts_foreign:
-        parts.append(f"restarts {count(change.restarts_foreign, 'foreign container')}")
+    if change.restarts:
+        foreign = f", {change.restarts_foreign} of them foreign" if change.restarts_foreign else ""
+        parts.append(f"restarts {count(change.restarts, 'container')}{foreign}")
     if irreversible(change):
         parts.append("revert: none")
     return " · ".join(part for part in parts if part)
