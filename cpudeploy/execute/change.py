@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..errors import ConnectError, CpudeployError, Locked, OperationFailed, StalePlan
+from ..errors import ConnectError, CpudeployError, GateFailed, Locked, OperationFailed, StalePlan
 from ..plan.fingerprint import matches
 from ..types import operation as op
 from ..types.base import to_json
@@ -106,6 +106,7 @@ def carry_out(
         return Carried(_end(host, change, "failed", since, tell, failure_of(stale)), stale)
     tell(ChangeStarted(host=host, change=change.id, subject=change.subject))
     try:
+        target.begin(change)
         if change.unknown:
             raise OperationFailed(
                 f"nobody can carry this out: {change.unknown}", do="plan again, asking hosts"
@@ -114,6 +115,7 @@ def carry_out(
             if interrupt.asked:
                 raise Interrupted("interrupted")
             _perform(operation, change, target, host, tell, interrupt)
+        target.end(change, "done")
     except Exception as error:
         return _fail(change, error, target, host, since, tell)
     return Carried(finished(host, change, "done", since, tell))
@@ -140,19 +142,30 @@ def _fail(change: Change, error: Exception, target: Target, host: str, since: fl
     if isinstance(error, ConnectError | Locked):
         # Nothing can be undone through a connection that is gone or a lease that is another's.
         return Carried(_end(host, change, "failed", since, tell, failure), error)
-    reverted = _revert(change, target, host, tell)
-    if reverted:
+    undone = undo(change, target, host, tell)
+    status: ChangeStatus = "reverted" if undone and change.revert else "failed"
+    if status == "reverted":
         failure = msgspec.structs.replace(failure, serving=_serving(change))
-    outcome = _end(host, change, "reverted" if reverted else "failed", since, tell, failure)
+    try:
+        if change.hold is not None and isinstance(error, GateFailed):
+            held = msgspec.structs.replace(change.hold, what=failure.what, cause=failure.cause, do=failure.do)
+            target.perform(held, _relay(host, change, tell))
+        if undone:
+            target.end(change, status)
+    except CpudeployError as lost:
+        text = f"what failed could not be noted on the host: {lost.what}"
+        tell(Note(host=host, change=change.id, text=text, level="warning"))
+    outcome = _end(host, change, status, since, tell, failure)
     return Carried(outcome, error if isinstance(error, Interrupted | StalePlan) else None)
 
 
-def _revert(change: Change, target: Target, host: str, tell: Tell) -> bool:
-    """Undo as far as it goes; True when there was something to undo and all of it worked."""
-    if not change.revert:
-        return False
+def undo(change: Change, target: Target, host: str, tell: Tell, *, prove: bool = True) -> bool:
+    """Undo as far as it goes; whether all of it worked. Nothing to undo is that, too. Without `prove` nobody
+    waits until what is put back serves: it is about to be replaced again."""
     worked = True
-    for operation in change.revert:
+    for operation in change.revert or ():
+        if isinstance(operation, op.Wait) and not prove:
+            continue
         tell(_started(host, change, operation, f"revert: {describe(operation)}"))
         try:
             target.perform(operation, _relay(host, change, tell))

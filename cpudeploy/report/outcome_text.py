@@ -9,7 +9,7 @@ import signal
 from collections import Counter
 from typing import Any
 
-from ..errors import ERROR, OK, worst
+from ..errors import ERROR, OK, STALE, worst
 from ..types.base import to_data
 from ..types.outcome import EXIT_CODES, ChangeOutcome, Failure, HostOutcome, Outcome
 from ..types.plan import Plan
@@ -36,7 +36,10 @@ _LOG_INDENT = 9
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The one exit code for all hosts."""
+    """The one exit code for all hosts: stale where every host with changes had them already."""
+    at_work = [host.status for host in outcome.hosts.values() if host.changes]
+    if at_work and all(status == "used" for status in at_work):
+        return STALE
     return worst(EXIT_CODES[host.status] for host in outcome.hosts.values())
 
 
