@@ -106,9 +106,10 @@ class Bench:
         """Break an upgrade, look, heal it by one apply, look again."""
         self._upgrade()
         result = Result(case.name, case.way, case.fault, "")
-        since, fault = time.monotonic(), self._break(case, result)
+        since = time.monotonic()
+        self._break(case, result)
         self._rest(result)
-        self._look(result, fault or since)
+        self._look(result, since)
         self._heal(result)
         return result
 
@@ -149,33 +150,27 @@ class Bench:
 
     # the fault
 
-    def _break(self, case: Case, result: Result) -> float | None:
-        """Run the upgrade into its fault; when that happened, None if it never did."""
+    def _break(self, case: Case, result: Result) -> None:
+        """Run the upgrade into its fault."""
         settings = {"kill_before": case.at, "kill_after_s": case.after_s}
         if case.fault != "kill":
             settings = {"hold_before": case.at}
         process, trace = self._start(settings)
-        happened: float | None = None
         if case.fault != "kill":
-            happened = self._disturb(case, process, trace)
+            self._disturb(case, process, trace)
         result.broken, output = self._end(process)
         if case.fault == "unplug":
             self.host.reconnect()
             self.host.wait_for_ssh()
-        steps = steps_of(trace)
-        names = [step["name"] for step in steps]
+        names = [step["name"] for step in steps_of(trace)]
         if case.at is not None:
             result.when = self._before(case, names)
         else:
-            happened = steps[0]["at"] + (case.after_s or 0.0) if steps else None
             result.when = f"after {case.after_s:.2f} s, in “{names[-1]}”" if names else "before the first step"
         if case.fault == "kill" and result.broken != -9 and not (case.after_s and result.broken == 0):
             result.wrong.append(f"the controller was to be killed, and ended with {result.broken}: {tail(output)}")
         if "Traceback" in output:
             result.wrong.append(f"a traceback: {tail(output)}")
-        if happened is None and steps:
-            happened = steps[-1]["at"]
-        return happened
 
     def _before(self, case: Case, names: list[str]) -> str:
         """Between which steps it happened."""
@@ -186,7 +181,7 @@ class Bench:
             return f"before “{before}”"
         return f"after “{after}”" if after else "before the first step"
 
-    def _disturb(self, case: Case, process: subprocess.Popen[str], trace: Path) -> float:
+    def _disturb(self, case: Case, process: subprocess.Popen[str], trace: Path) -> None:
         """Wait until the upgrade stands before its step, disturb it, let it go on."""
 
         def there() -> bool:
@@ -196,13 +191,11 @@ class Bench:
             return bool(steps) and steps[-1]["step"] == case.at
 
         wait_until(f"step {case.at}", there, APPLY_S, every_s=0.05)
-        at = time.monotonic()
         DISTURBANCES[case.fault](self)
         assert process.stdin
         with contextlib.suppress(OSError):
             process.stdin.write("\n")
             process.stdin.flush()
-        return at
 
     def cut(self) -> None:
         """Every session of sshd ends, as when a firewall forgets them."""
@@ -241,7 +234,7 @@ class Bench:
         if in_flight:
             result.in_flight = in_flight.get("operation") or in_flight.get("subject") or json.dumps(in_flight)
 
-    def _look(self, result: Result, fault: float) -> None:
+    def _look(self, result: Result, since: float) -> None:
         """What serves, and what the next plan says."""
         plan = json.loads(self.site.run("plan", "--format", "json"))
         (host,) = plan["hosts"].values()
@@ -254,7 +247,7 @@ class Bench:
         last = tries[-1].context
         wanted = self._tiny["context"]
         result.serves = "nothing" if last is None else "new" if last == wanted else "old"
-        result.silent_s = silence(tries, fault, tries[-1].ended)
+        result.silent_s = silence(tries, since, tries[-1].ended)
         if last is None and result.fault in ("kill", "cut", "unplug"):
             result.wrong.append("nothing serves, and nothing will until somebody applies")
 
