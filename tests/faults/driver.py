@@ -24,7 +24,7 @@ from cpudeploy.execute.target import HostTarget
 from cpudeploy.types.names import STATE_DIR
 
 _RELEASE = re.compile(r"[ /]\d{4}-[0-9a-f]{8}\b")
-STEPS = ("lock", "settle", "begin", "perform", "end", "finish", "unlock")
+STEPS = ("lock", "settle", "begin", "perform", "end", "finish", "unlock", "close")
 
 
 def die() -> NoReturn:
