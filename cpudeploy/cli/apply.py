@@ -8,11 +8,13 @@ import click
 
 from ..errors import ERROR, OK
 from .options import (
+    adopt_option,
     format_option,
     inventory_argument,
     limit_option,
     playbooks_option,
     repack_option,
+    retry_option,
     sudo_option,
     verbose_option,
 )
@@ -25,6 +27,8 @@ from .options import (
 @sudo_option
 @verbose_option
 @repack_option
+@retry_option
+@adopt_option
 @format_option("text", "json")
 def command(
     inventory: Path,
@@ -33,6 +37,8 @@ def command(
     ask_sudo_pass: bool,
     verbose: bool,
     repack: bool,
+    retry: bool,
+    adopt: bool,
     output: str,
 ) -> int:
     """Bring the hosts to what the manifest says; done only when each model has answered."""
@@ -42,7 +48,7 @@ def command(
 
     def once() -> tuple[int, bool]:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-            plan = decide(found, inventory, repack=repack)
+            plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
             code = carry_out(found, plan, json=output == "json", verbose=verbose)
             return code, any(host.partial for host in plan.hosts.values())
 

@@ -20,7 +20,9 @@ from .records import read_facts, read_records
 from .site import Site, narrowed, read_manifest
 
 
-def decide(site: Site, inventory: Path, *, repack: bool = False) -> Plan:
+def decide(
+    site: Site, inventory: Path, *, repack: bool = False, retry: bool = False, adopt: bool = False
+) -> Plan:
     """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
     stands in the way of a plan for all of them."""
     return make_plan(
@@ -32,6 +34,8 @@ def decide(site: Site, inventory: Path, *, repack: bool = False) -> Plan:
         unreachable=site.unreachable,
         unknown=site.unknown,
         repack=repack,
+        retry=retry,
+        adopt=adopt,
     )
 
 
@@ -52,15 +56,24 @@ def decide_recorded(
     playbooks: Sequence[Path] = (),
     limit: Sequence[str] = (),
     repack: bool = False,
+    retry: bool = False,
+    adopt: bool = False,
 ) -> Plan:
     """The plan from what was recorded in `folder`: asks nobody, reads no secret. Hosts and models without a
     record stand in it with why. Raises RecordError for a file that can't be understood."""
     manifest, deployment, _ = read_manifest(inventory, playbooks, limit, ask_sudo=False)
-    return plan_of_records(manifest, deployment, inventory, folder, repack=repack)
+    return plan_of_records(manifest, deployment, inventory, folder, repack=repack, retry=retry, adopt=adopt)
 
 
 def plan_of_records(
-    manifest: Manifest, deployment: Deployment, inventory: Path, folder: Path, *, repack: bool = False
+    manifest: Manifest,
+    deployment: Deployment,
+    inventory: Path,
+    folder: Path,
+    *,
+    repack: bool = False,
+    retry: bool = False,
+    adopt: bool = False,
 ) -> Plan:
     """The same for a manifest that was read already, narrowed to `deployment`."""
     read = {name: read_facts(folder, name) for name in deployment.hosts}
@@ -77,6 +90,8 @@ def plan_of_records(
         unplanned=missing,
         recorded=str(folder),
         repack=repack,
+        retry=retry,
+        adopt=adopt,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from .options import (
+    adopt_option,
     format_option,
     inventory_argument,
     limit_option,
@@ -23,6 +24,7 @@ from .options import (
 @playbooks_option
 @sudo_option
 @verbose_option
+@adopt_option
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @format_option("text", "json")
 def command(
@@ -31,6 +33,7 @@ def command(
     playbooks: tuple[Path, ...],
     ask_sudo_pass: bool,
     verbose: bool,
+    adopt: bool,
     yes: bool,
     output: str,
 ) -> int:
@@ -48,6 +51,7 @@ def command(
             origin=origin_of(inventory),
             unreachable=found.unreachable,
             unknown=found.unknown,
+            adopt=adopt,
         )
         if not plan.empty and not yes:
             if not sys.stdin.isatty():

@@ -19,6 +19,8 @@ COMMANDS = (
     "status",
     "logs",
     "chat",
+    "history",
+    "rollback",
     "destroy",
     "schema",
 )

@@ -31,6 +31,10 @@ verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show every 
 repack_option = click.option(
     "--repack", is_flag=True, help="Deal cores and memory out anew, also to models that run."
 )
+retry_option = click.option("--retry", is_flag=True, help="Try again what failed its gate before.")
+adopt_option = click.option(
+    "--adopt", is_flag=True, help="Also remove what was applied from another place: it is ours now."
+)
 playbooks_option = click.option(
     "--playbooks",
     multiple=True,

@@ -9,6 +9,7 @@ import click
 from ..errors import CHANGES, ERROR, OK, UNREACHABLE, worst
 from ..types.plan import Plan
 from .options import (
+    adopt_option,
     exclude,
     facts_option,
     format_option,
@@ -16,6 +17,7 @@ from .options import (
     limit_option,
     playbooks_option,
     repack_option,
+    retry_option,
     sudo_option,
     verbose_option,
 )
@@ -28,6 +30,8 @@ from .options import (
 @sudo_option
 @verbose_option
 @repack_option
+@retry_option
+@adopt_option
 @facts_option("Plan from what `facts -o DIR` recorded: no host, registry or Hub is asked, no secret read.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
 @format_option("text", "json", "markdown")
@@ -38,6 +42,8 @@ def command(
     ask_sudo_pass: bool,
     verbose: bool,
     repack: bool,
+    retry: bool,
+    adopt: bool,
     facts: Path | None,
     detailed_exitcode: bool,
     output: str,
@@ -48,11 +54,13 @@ def command(
 
     if facts is not None:
         exclude("--facts", {"--ask-sudo-pass": ask_sudo_pass})
-        plan = decide_recorded(inventory, facts, playbooks=playbooks, limit=limit, repack=repack)
+        plan = decide_recorded(
+            inventory, facts, playbooks=playbooks, limit=limit, repack=repack, retry=retry, adopt=adopt
+        )
         _show(plan, output, verbose, None)
     else:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-            plan = decide(found, inventory, repack=repack)
+            plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
             _show(plan, output, verbose, found.facts_s)
     return _code(plan, detailed=detailed_exitcode)
 
@@ -77,5 +85,5 @@ def _show(plan: Plan, output: str, verbose: bool, facts_s: float | None) -> None
 def _code(plan: Plan, *, detailed: bool) -> int:
     codes = [CHANGES if detailed and not plan.empty else OK]
     codes += [UNREACHABLE for host in plan.hosts.values() if host.unreachable]
-    codes += [ERROR for host in plan.hosts.values() if host.unknown or host.unplanned]
+    codes += [ERROR for host in plan.hosts.values() if host.unknown or host.unplanned or host.held]
     return worst(codes)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import httpx
 import msgspec
 
-from ..errors import EngineError, NotYet, OperationFailed
+from ..errors import EngineError, OperationFailed
 from ..probe import probe
 from ..secrets import Secrets
 from ..transport.base import Connection
@@ -25,17 +26,23 @@ from ..types.names import DEPLOYMENT_LABEL, RELEASE_LABEL
 from ..types.outcome import ChangeStatus, HostStatus
 from ..types.plan import Change, Plan
 from ..types.resolved import Place
+from ..types.safety import InFlight
 from .change import Tell
 from .deadline import Due, DueStream
 from .describe import describe
+from .drain import drain
 from .engine import EngineClient
 from .failure import ScriptFailed
+from .fence import Fenced, or_locked
 from .fetch import fetch
 from .gate import HealthGate
+from .guard import arm_guard, commit_guard, settle_guards
+from .hold import hold_back
 from .host_record import keep_claims
+from .lease import Lease, take_lease
 from .merge_json import merge_json
 from .pull import pull_image
-from .record import write_record
+from .record import prove, write_record
 
 _LAST_LINES = 15
 _REPORT_S = 30
@@ -44,8 +51,10 @@ _REPORT_S = 30
 
 class HostTarget:
     """One host of one plan. `questions`: what the plan's fingerprints need beside the usual facts.
+    `command`: what it is opened for, told to others who want the host. `reconnect`: a second connection to
+    it, for guards that are taken back over a fresh one.
 
-    The connection is closed with the target.
+    The connection is closed with the target. Locked, everything goes through a fence.
     """
 
     def __init__(
@@ -55,44 +64,103 @@ class HostTarget:
         plan: Plan,
         secrets: Secrets,
         questions: Sequence[Question] = (),
+        command: str = "apply",
+        reconnect: Callable[[], Connection] | None = None,
     ) -> None:
-        self._connection = connection
+        self._bare = connection
         self._deployment = plan.deployment
         self._registries = {registry.scope: registry for registry in plan.registries}
         self._secrets = secrets
         self._questions = tuple(questions)
+        self._command = command
+        self._reconnect = reconnect
+        self._lease: Lease | None = None
+        self._in_flight: InFlight | None = None
+        self._connection = connection
         self._engine = EngineClient(connection.dial_engine)
 
     def lock(self, plan: str) -> None:
-        """Take the host's lease."""
+        """Take the host's lease, and work behind its fence from now on. Raises Locked."""
+        lease = take_lease(self._bare, command=self._command, deployment=self._deployment, plan=plan)
+        self._lease = lease
+        self._work_through(Fenced(self._bare, lease))
 
     def unlock(self) -> None:
-        """Give it back."""
+        """Give it back. Guards that are still armed are fired first."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._work_through(self._bare)
+            lease.release()
 
     def settle(self) -> None:
         """Have guards put back what they guard, and forget what was in flight."""
+        lease = self._leased()
+        with or_locked(lease):
+            for name, rc in settle_guards(self._connection).items():
+                lease.audit(event="settled", guard=name, rc=rc)
 
     def begin(self, change: Change) -> None:
         """Note that a change is under way."""
+        lease = self._leased()
+        self._in_flight = InFlight(
+            deployment=self._deployment,
+            plan=lease.about.plan,
+            change=change.id,
+            subject=change.subject,
+            holder=lease.about.holder,
+        )
+        lease.begin(self._in_flight)
 
     def end(self, change: Change, status: ChangeStatus) -> None:
         """Note that it is over."""
+        self._in_flight = None
+        self._leased().end(change.id, status)
 
     def finish(self, status: HostStatus, *, used: bool) -> None:
         """Note how the plan ended here."""
+        self._leased().finish(status, used=used)
 
     def facts(self) -> Facts:
         """The host as it is now."""
-        return probe(self._connection, self._questions)
+        with self._ours():
+            return probe(self._connection, self._questions)
 
     def close(self) -> None:
-        """Close the connection; safe to repeat."""
+        """Give the host back and close the connection; safe to repeat."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
         self._engine.close()
-        self._connection.close()
+        self._bare.close()
+
+    def _work_through(self, connection: Connection) -> None:
+        self._engine.close()
+        self._connection = connection
+        self._engine = EngineClient(connection.dial_engine)
+
+    def _leased(self) -> Lease:
+        if self._lease is None:
+            raise OperationFailed("nobody holds this host's lease", where=self._bare.host.name)
+        return self._lease
+
+    @contextmanager
+    def _ours(self) -> Iterator[None]:
+        """What fails inside because the lease was lost is Locked."""
+        if self._lease is None:
+            yield
+        else:
+            with or_locked(self._lease):
+                yield
 
     def perform(self, operation: op.Operation, tell: Tell) -> None:
         """Do one operation. Events lack host and change: the caller knows those."""
         tell = self._redacting(tell)
+        with self._ours():
+            if self._lease is not None and self._in_flight is not None:
+                self._lease.at(msgspec.structs.replace(self._in_flight, operation=operation.id))
+            self._perform(operation, tell)
+
+    def _perform(self, operation: op.Operation, tell: Tell) -> None:
         due = Due(describe(operation), operation.deadline_s)
         match operation:
             case op.Engine():
@@ -123,8 +191,33 @@ class HostTarget:
                     self._wait(operation, tell)
             case op.Record():
                 write_record(self._connection, operation, self._secrets, due)
-            case op.GuardArm() | op.GuardCommit() | op.Drain() | op.Prove() | op.HoldBack():
-                raise NotYet("guards on the host are not built yet", do="plan again with this version")
+            case op.Drain():
+                with self._engine.within(Due(describe(operation), operation.deadline_s + _REPORT_S)):
+                    self._drain(operation, tell)
+            case op.Prove():
+                prove(self._connection, operation, due)
+            case op.HoldBack():
+                hold_back(self._connection, operation, self._secrets, due)
+            case op.GuardArm():
+                change = self._in_flight.change if self._in_flight else ""
+                arm_guard(self._connection, operation, self._leased(), change)
+            case op.GuardCommit():
+                self._commit(operation)
+
+    def _commit(self, operation: op.GuardCommit) -> None:
+        lease = self._leased()
+        if not operation.fresh:
+            commit_guard(self._connection, operation)
+        elif self._reconnect is None:
+            raise OperationFailed(
+                f"guard {operation.guard} needs a fresh connection, and there is no way to one"
+            )
+        else:
+            fresh = self._reconnect()
+            try:
+                commit_guard(Fenced(fresh, lease), operation)
+            finally:
+                fresh.close()
 
     def _request(self, operation: op.Engine, tell: Tell) -> None:
         """One request to the engine. Containers and networks that do not carry our mark are left alone."""
@@ -231,6 +324,14 @@ class HostTarget:
 
         dial = self._connection.dial_tcp
         HealthGate(self._engine, dial, operation, key, alive, self._secrets.redact).pass_or_raise()
+
+    def _drain(self, operation: op.Drain, tell: Tell) -> None:
+        key = None if operation.api_key is None else self._value(operation.api_key)
+
+        def alive(text: str) -> None:
+            tell(Progress(host="", change="", operation=operation.id, text=text))
+
+        drain(self._engine, self._connection.dial_tcp, operation, key, alive, _notes(tell))
 
     def _value(self, ref: SecretRef) -> str:
         return self._secrets.get(ref).reveal()

@@ -126,7 +126,7 @@ def _check_templates(root: Node, problems: Problems) -> None:
         checks = [*_items(health.get("ready"))]
         for task in _values(health.get("tasks")):
             checks.extend(_items(task))
-        checks.extend(node for node in (health.get("closed"),) if node is not None)
+        checks.extend(node for key in ("closed", "busy") if (node := health.get(key)) is not None)
         texts.extend(
             node
             for check in checks

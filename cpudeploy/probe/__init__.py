@@ -31,6 +31,7 @@ from .memory import read_memory
 from .network import read_addresses, read_interfaces, read_ports, read_routes
 from .processors import read_cpu
 from .records import Records
+from .safety import read_guards, read_held, read_in_flight, read_lease, read_used_plans
 from .system import read_os
 
 if TYPE_CHECKING:
@@ -109,6 +110,11 @@ def _facts(records: Records, host: str) -> Facts:
         packages=read_packages(records),
         files=read_files(records),
         releases=read_releases(records),
+        held=read_held(records, notes),
+        used_plans=read_used_plans(records),
+        lease=read_lease(records),
+        in_flight=read_in_flight(records),
+        guards=read_guards(records),
         host_record=read_host_record(records),
         notes=tuple(notes),
     )

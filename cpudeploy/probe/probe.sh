@@ -310,6 +310,53 @@ tell_file host-record "$state/host.json"
 for file in "$state"/*/releases/*.json; do
 	test -e "$file" && tell_file "release:${file#"$state/"}" "$file"
 done
+for file in "$state"/*/held/*.json; do
+	test -e "$file" && tell_file "hold:${file#"$state/"}" "$file"
+done
+used=
+for file in "$state"/*/plans/*; do
+	test -e "$file" && used="$used${file#"$state/"}
+"
+done
+emit used-plans 0 "$used"
+tell_file in-flight "$state/inflight.json"
+
+# Who holds the host, and what waits to put something back. Ages are of the uptime; which run of the host it is
+# tells the boot id, and of a container its first process.
+this_run() {
+	first_line "$proc/sys/kernel/random/boot_id"
+	boot=$line
+	first_line "$proc/1/stat"
+	# shellcheck disable=SC2086 # words; the name before them may hold anything
+	set -- ${line##*) }
+	first_line "$proc/uptime"
+	emit this-run 0 "${line%%.*} $boot.${20-}"
+}
+
+lines_of() { # file…: their first lines, one a line, in $lines
+	lines=
+	for file in "$@"; do
+		first_line "$file" || line=
+		lines="$lines$line
+"
+	done
+}
+
+this_run
+for folder in "$state"/lease/*; do
+	test -d "$folder" || continue
+	lines_of "$folder/times" "$folder/about"
+	emit lease 0 "$lines"
+done
+for folder in "$state"/guard/*; do
+	test -d "$folder" || continue
+	word=
+	for file in "$folder"/armed.*; do test -e "$file" && word=armed; done
+	test -e "$folder/fired" && word=fired
+	lines_of "$folder/terms" "$folder/renewed" "$folder/rc" "$folder/about"
+	emit "guard:${folder##*/}" 0 "$word
+$lines$(cat "$folder/log" 2>/dev/null)"
+done
 weights=$sysroot${weights_dir:-/var/lib/cpudeploy/weights}
 if test -d "$weights"; then
 	blobs=

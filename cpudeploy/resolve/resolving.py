@@ -22,7 +22,7 @@ from .cache import Cache
 from .hub import Hub
 from .images import resolve_image
 from .known import HeldTree, held_blobs, held_tree, known_image
-from .secret_marks import secret_states
+from .secret_marks import held_states, secret_states
 from .selection import Format
 from .weights import Asking, resolve_weights
 
@@ -59,6 +59,7 @@ def resolve(
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         states = pool.submit(secret_states, deployment, facts if images else {}, secrets)
+        held = pool.submit(held_states, deployment, facts if images else {}, secrets)
         pulled = {
             name: pool.submit(
                 resolve_image,
@@ -77,11 +78,12 @@ def resolve(
             )
             for source, form in dict.fromkeys(wanted.values())
         }
-    _raise_all([*pulled.values(), *weights.values(), states])
+    _raise_all([*pulled.values(), *weights.values(), states, held])
     return Resolved(
         images={name: future.result() for name, future in pulled.items()},
         weights={key: weights[each].result() for key, each in wanted.items()},
         secrets=states.result(),
+        held_secrets=held.result(),
     )
 
 

@@ -18,6 +18,7 @@ from ..secrets import Secret, Secrets
 from ..types.deployment import Host
 from .base import ByteStream, Completed, OnLine, Root
 from .channels import ChannelWire
+from .scripts import ENGINE, PUT
 from .shell import piped, supervised
 from .ssh import close_ssh
 from .talk import Terms, begin, finish, open_stream
@@ -28,27 +29,6 @@ MOST_CHANNELS = 8
 _SESSION = "another session on this connection"
 START_S = 30.0
 """Seconds for a shell with root to be ready, where the caller gives no deadline of its own."""
-
-# Written beside the target, so that the move is atomic; the size is checked before anything is replaced.
-# On the disk before it is moved: a power cut must not leave the name with an empty file.
-PUT = """\
-set -eu
-mkdir -p "$(dirname "$path")"
-new="$path.cpudeploy.$$"
-trap 'rm -f "$new"' EXIT
-trap 'exit 1' TERM INT HUP
-cat >"$new"
-test "$(wc -c <"$new")" -eq "$size" || { echo 'not all bytes arrived' >&2; exit 1; }
-chown "$owner" "$new"
-chmod "$mode" "$new"
-sync "$new"
-mv -f "$new" "$path"
-"""
-_ENGINE = """\
-command -v docker >/dev/null || { echo 'docker is not installed' >&2; exit 127; }
-unset DOCKER_HOST DOCKER_CONTEXT
-exec docker system dial-stdio
-"""
 
 
 class Scripts(ABC):
@@ -128,7 +108,7 @@ class Scripts(ABC):
             raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}", where=self.host.name)
 
     def dial_engine(self) -> ByteStream:
-        return self.stream(_ENGINE, deadline_s=START_S, failure="the container engine can't be reached")
+        return self.stream(ENGINE, deadline_s=START_S, failure="the container engine can't be reached")
 
     def _become(self, root: bool) -> bool:
         return root and self.host.sudo.use != "none"

@@ -30,6 +30,21 @@ def container_name(deployment: str, model: str, instance: int) -> str:
     return f"{deployment}_{model}_{instance}"
 
 
+def old_name(container: str) -> str:
+    """What `container` is called while another one takes its place."""
+    return f"{container}_old"
+
+
+def next_name(container: str) -> str:
+    """What a new one is called until it takes the place of `container`."""
+    return f"{container}_next"
+
+
+def base_name(container: str) -> str:
+    """The name that a container has or had or was to have: without `_old` and `_next`."""
+    return container.removesuffix("_old").removesuffix("_next")
+
+
 def volume_name(deployment: str, model: str, name: str) -> str:
     """`rag_qwen3-4b_cache`: a volume of one model, kept from container to container."""
     return f"{deployment}_{model}_{name}"

@@ -286,7 +286,7 @@ class Record(Struct, frozen=True, kw_only=True, tag="record", tag_field="op"):
 
 
 class Prove(Struct, frozen=True, kw_only=True, tag="prove", tag_field="op"):
-    """Note in the release file that a container of it has passed its gate, and lift the hold on it."""
+    """Note in the release file that a container of it has passed its gate, and lift the hold on just that."""
 
     id: str
     deadline_s: int

@@ -407,12 +407,3 @@ def test_a_stopped_container_gets_its_secret_files_back():
     host.container("rag_smol_0").update(running=False, status="exited")
     apply(plan_for(wanted, host.facts()), host)
     assert path in host.state["files"]
-
-
-def test_a_removal_says_when_the_container_was_applied_from_another_place():
-    host = SimulatedHost(facts())
-    apply(plan_for(deployment(placement("a")), host.facts()), host)
-    other = deployment(placement("b", port=8200, cpus="shared"))
-    plan = make_plan(other, playbooks(), {"one": host.facts()}, resolved(*other.placements), origin="there")
-    (removed,) = [change for change in plan.hosts["one"].changes if change.action == "remove"]
-    assert "applied from here" in removed.why

@@ -12,8 +12,8 @@ import pytest
 from cpudeploy.errors import OperationFailed
 from cpudeploy.secrets import Secrets
 from cpudeploy.transport import Connection, connect
-from cpudeploy.transport.hosts import PUT
 from cpudeploy.transport.http import http_client
+from cpudeploy.transport.scripts import PUT
 from cpudeploy.transport.shell import assignments, quote
 
 from .busybox import HERE, Busybox, busybox_world

@@ -1,0 +1,101 @@
+# Ways back that wait on the host: functions for the scripts that arm, watch, commit and settle them.
+# Behind `lease.sh`.
+#
+# A guard is a folder `guard/NAME`: `revert.sh`, `about` (a line of JSON), `terms` (a line of
+# `token after deadline life`), `renewed` (seconds of uptime), and `armed.GENERATION`. Whoever renames that
+# decides what becomes of it, once: to `fired`, and then runs the way back; or to `committed`, and it is gone.
+# A guard that fired has `log` and, once it has ended, `rc`.
+
+terms() { # folder: $its_token $after $deadline $its_life
+	its_token='' after='' deadline='' its_life=''
+	read -r its_token after deadline its_life 2>/dev/null <"$1/terms"
+}
+
+armed() { # folder: $armed is the file, else fails
+	for armed in "$1"/armed.*; do
+		test -e "$armed" && return 0
+	done
+	return 1
+}
+
+put_back() { # folder of a guard that is ours to fire
+	terms "$1"
+	echo "$$" >"$1/runs"
+	timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >"$1/log.new" 2>&1 </dev/null
+	rc=$?
+	tail -c 4000 "$1/log.new" >"$1/log"
+	rm -f "$1/log.new"
+	echo "$rc" >"$1/rc.new"
+	mv -f "$1/rc.new" "$1/rc"
+}
+
+fire() { # folder, file that says it is armed: fails where another was first
+	mv -T "$2" "$1/fired" 2>/dev/null || return 1
+	put_back "$1"
+}
+
+watch() { # folder, generation: until it is committed, or nobody renewed it for too long
+	terms "$1"
+	now
+	last=$now
+	while sleep 1; do
+		test -e "$1/armed.$2" || return 0
+		found=
+		read -r found 2>/dev/null <"$1/renewed"
+		last=${found:-$last}
+		now
+		test $((now - last)) -lt "$after" || break
+	done
+	fire "$1" "$1/armed.$2"
+}
+
+renew_guards() {
+	for folder in "$state"/guard/*/; do
+		folder=${folder%/}
+		test -e "$folder/terms" || continue
+		terms "$folder"
+		test "$its_token" != "$token" || echo "$now" 2>/dev/null >"$folder/renewed"
+	done
+}
+
+hurry() { # folder of an armed guard: its watcher lives by itself, so it is left to it
+	echo -1000000 >"$1/renewed"
+	wait=0
+	while armed "$1" && test "$wait" -lt 30; do
+		wait=$((wait + 1))
+		sleep 0.1
+	done
+	if armed "$1"; then fire "$1" "$armed"; fi
+}
+
+ended() { # folder of a guard that fired: wait for its end; fails where nobody runs it any more
+	terms "$1"
+	limit=$((${deadline:-300} + 10))
+	wait=0
+	while ! test -e "$1/rc"; do
+		runs=
+		read -r runs 2>/dev/null <"$1/runs"
+		test "$its_life" = "$life" && test "$wait" -lt $((limit * 5)) || return 1
+		# One that just fired has not said yet who runs it.
+		test "$wait" -lt 5 || kill -0 "${runs:-none}" 2>/dev/null || test -e "$1/rc" || return 1
+		wait=$((wait + 1))
+		sleep 0.2
+	done
+}
+
+settled() { # folder: fired whatever state it was found in
+	if armed "$1"; then
+		terms "$1"
+		if test "$its_life" = "$life"; then hurry "$1"; else fire "$1" "$armed"; fi
+	fi
+	if test -e "$1/fired"; then
+		ended "$1" || put_back "$1"
+	fi
+}
+
+forget() { # folder
+	mv -T "$1" "$state/guard.gone.$$" 2>/dev/null
+	rm -rf "$state/guard.gone.$$"
+	rmdir "$state/guard" 2>/dev/null
+	return 0
+}

@@ -1,0 +1,115 @@
+# What holds a host for one controller: functions for the scripts that take, keep, judge and break a lease.
+#
+# In: state, the folder of everything; proc, /proc. The lease is the folder `lease` with one folder in it, named
+# by the token of its holder: `about`, a line of JSON for people, and `times`, a line of
+# `taken renewed ttl life`: seconds of the host's uptime, seconds, and which run of the host it was.
+# Every step from one holder to the next is one rename, which the kernel gives to one of any number of racers:
+#   nobody → me      a folder built aside onto `lease`: fails where that holds anything
+#   him → me         `lease/HIS` → `lease/MINE`, when his time is over: fails where he is no longer in it
+#   me → nobody      `lease/MINE` → aside: fails where it was taken from me
+# So whoever finds `lease/TOKEN` holds the host, and nobody else does.
+umask 077
+LC_ALL=C
+PATH=${PATH:-/usr/sbin:/usr/bin:/sbin:/bin}
+export LC_ALL PATH
+
+say() { # text: as it is, which echo of some shells does not do
+	printf '%s\n' "$1"
+}
+
+now() { # $now: seconds of uptime; no clock that anybody sets
+	read -r now _ <"$proc/uptime"
+	now=${now%%.*}
+}
+
+life() { # $life: this run of the host; of a container its first process tells, which the boot id does not
+	read -r life <"$proc/sys/kernel/random/boot_id"
+	read -r line <"$proc/1/stat"
+	# shellcheck disable=SC2086 # words; the name before them may hold anything
+	set -- ${line##*) }
+	life=$life.${20}
+}
+
+look() { # $holder: token of who holds the host, else fails; $about, $silent, $since, $expired
+	holder=
+	for folder in "$state"/lease/*/; do
+		test -d "$folder" || return 1
+		holder=${folder%/}
+		holder=${holder##*/}
+	done
+	about=
+	read -r about 2>/dev/null <"$state/lease/$holder/about"
+	taken=
+	read -r taken renewed ttl its_life 2>/dev/null <"$state/lease/$holder/times"
+	now
+	test -d "$state/lease/$holder" || return 1 # given back while we looked
+	expired=1
+	since=0
+	silent=0
+	# Without its times it was written into a power cut.
+	test -n "$taken" || return 0
+	test "$its_life" = "$life" || return 0
+	since=$((now - taken))
+	silent=$((now - renewed))
+	test "$silent" -gt "$ttl" || expired=0
+}
+
+write_times() { # folder, taken
+	now
+	echo "${2:-$now} $now $ttl_s $life" >"$1/times.new" && mv -f "$1/times.new" "$1/times"
+}
+
+held() { # is it still ours?
+	test -d "$state/lease/$token"
+}
+
+take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can't be taken, $why
+	mkdir -p "$state" || return 2
+	aside=$state/lease.$token
+	before=
+	mine=$about
+	tries=0
+	while test "$tries" -lt 40; do
+		tries=$((tries + 1))
+		mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token" || return 2
+		if why=$(mv -T "$aside" "$state/lease" 2>&1); then
+			sweep
+			return 0
+		fi
+		if look; then
+			if test "$expired" = 0; then
+				rm -rf "$aside"
+				return 1
+			fi
+			if mv -T "$state/lease/$holder" "$state/lease/$token" 2>/dev/null; then
+				mv -f "$aside/$token/times" "$aside/$token/about" "$state/lease/$token/"
+				rm -rf "$aside"
+				before=$about
+				# What he had under way is ended within a second; nothing of ours begins beside it.
+				sleep 2
+				sweep
+				return 0
+			fi
+		fi
+		sleep 0.1 # somebody is giving it back, or taking it
+	done
+	rm -rf "$aside"
+	return 2
+}
+
+sweep() { # what keepers left that died while they took or gave back
+	for times in "$state"/lease.*/times "$state"/lease.*/*/times; do
+		read -r _ renewed _ its_life 2>/dev/null <"$times" || continue
+		test "$its_life" != "$life" || test $((now - renewed)) -gt 600 || continue
+		folder=${times#"$state/"}
+		rm -rf "$state/${folder%%/*}"
+	done
+}
+
+give_back() { # 0: it was ours until now
+	mv -T "$state/lease/$token" "$state/lease.$token" 2>/dev/null || return 1
+	rmdir "$state/lease" 2>/dev/null
+	rm -rf "$state/lease.$token"
+	rmdir "$state" 2>/dev/null
+	return 0
+}

@@ -1,0 +1,24 @@
+"""The scripts that a connection itself runs: a small file put in place, a way to the engine's API."""
+
+from __future__ import annotations
+
+# Written beside the target, so that the move is atomic; the size is checked before anything is replaced.
+# On the disk before it is moved: a power cut must not leave the name with an empty file.
+PUT = """\
+set -eu
+mkdir -p "$(dirname "$path")"
+new="$path.cpudeploy.$$"
+trap 'rm -f "$new"' EXIT
+trap 'exit 1' TERM INT HUP
+cat >"$new"
+test "$(wc -c <"$new")" -eq "$size" || { echo 'not all bytes arrived' >&2; exit 1; }
+chown "$owner" "$new"
+chmod "$mode" "$new"
+sync "$new"
+mv -f "$new" "$path"
+"""
+ENGINE = """\
+command -v docker >/dev/null || { echo 'docker is not installed' >&2; exit 127; }
+unset DOCKER_HOST DOCKER_CONTEXT
+exec docker system dial-stdio
+"""
