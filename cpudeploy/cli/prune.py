@@ -52,10 +52,12 @@ def command(
     from ..report.plan_text import render_plan
     from .carrying_out import carry_out
     from .deciding import origin_of
+    from .settling import put_right
     from .site import site
     from .terminal import stderr
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        put_right(found, origin_of(inventory))
         plan = prune_plan(
             found.deployment,
             found.facts,
@@ -70,4 +72,6 @@ def command(
             asked = stderr()
             asked.try_write(render_plan(plan, colour=asked.colour, width=asked.width, verbose=verbose))
             click.confirm("Remove this?", abort=True, err=True)
-        return carry_out(found, plan, json=output == "json", verbose=verbose)
+        return carry_out(
+            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+        )
