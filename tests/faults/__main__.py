@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the cases; 0 when all passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--case", action="append", help="only cases of this name (`*` stands for anything)")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the random instants (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=SEED, help="of the random instants (default: %(default)s)"
+    )
     parser.add_argument("--lab", nargs=2, default=["faults", "10.77.77.0/24"], metavar=("NAME", "SUBNET"))
     parser.add_argument("--keep", action="store_true", help="leave the lab up")
     parser.add_argument("--render", action="store_true", help="only write the page anew from the data")
@@ -110,7 +112,9 @@ def every_case(way: Way, steps: list[str], seconds: float, seed: int) -> Iterato
 
 def told(result: Result) -> Result:
     """Say on stderr how a case went, while the others go on."""
-    say(f"{result.name} ({result.when}): {'; '.join(result.wrong) or 'passed'}; answered then: {result.serves}")
+    say(
+        f"{result.name} ({result.when}): {'; '.join(result.wrong) or 'passed'}; answered then: {result.serves}"
+    )
     return result
 
 

@@ -166,9 +166,13 @@ class Bench:
         if case.at is not None:
             result.when = self._before(case, names)
         else:
-            result.when = f"after {case.after_s:.2f} s, in “{names[-1]}”" if names else "before the first step"
+            result.when = (
+                f"after {case.after_s:.2f} s, in “{names[-1]}”" if names else "before the first step"
+            )
         if case.fault == "kill" and result.broken != -9 and not (case.after_s and result.broken == 0):
-            result.wrong.append(f"the controller was to be killed, and ended with {result.broken}: {tail(output)}")
+            result.wrong.append(
+                f"the controller was to be killed, and ended with {result.broken}: {tail(output)}"
+            )
         if "Traceback" in output:
             result.wrong.append(f"a traceback: {tail(output)}")
 

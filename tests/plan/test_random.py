@@ -16,7 +16,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpudeploy.execute import execute
+from cpudeploy.execute import execute, settle, unsettled
 from cpudeploy.plan import make_plan
 from cpudeploy.types import operation as op
 from cpudeploy.types.base import SecretRef, from_json, to_json
@@ -187,7 +187,9 @@ class World:
             del state["containers"][name]
         return {
             "containers": state["containers"],
-            "networks": {name: each for name, each in state["networks"].items() if each["deployment"] != "rag"},
+            "networks": {
+                name: each for name, each in state["networks"].items() if each["deployment"] != "rag"
+            },
             "releases": {name: each for name, each in state["releases"].items() if name != "rag"},
             "refs": {name: each for name, each in state["weights"]["refs"].items() if name[:4] != "rag."},
             "held": {name: each for name, each in state["held"].items() if name != "rag"},
@@ -221,14 +223,18 @@ class World:
         house = house_of(want)
         image = "sha256:" + want.image
         known = resolved(*house.placements, secrets=self._secrets(want))
-        place = Place(reference=f"mirror.corp/ggml-org/llama.cpp@{image}", digest=image, registry="mirror.corp")
+        place = Place(
+            reference=f"mirror.corp/ggml-org/llama.cpp@{image}", digest=image, registry="mirror.corp"
+        )
         llama = msgspec.structs.replace(known.images["llama"], digest=image, places=(place,))
         known = msgspec.structs.replace(known, images={"llama": llama})
         made = make_plan(house, PLAYBOOKS, {"one": self.host.facts()}, known, origin="here")
         return from_json(to_json(made), Plan)
 
     def apply(self, want: Want, *, dies_at: int = LONGER_THAN_ANY) -> HostOutcome | None:
-        """One apply, planned and carried out; None when its controller died."""
+        """One apply: what was left is settled, then planned and carried out; None when its controller died."""
+        if unsettled(self.host.facts()):
+            settle(self.host)
         plan = self.plan(want)
         assert not plan.hosts["one"].unknown, plan.hosts["one"].unknown
         self._remember(plan, want)
