@@ -16,9 +16,10 @@ from cpudeploy.types.event import Event, Progress
 from cpudeploy.types.facts import Engine, Facts, Mark
 from cpudeploy.types.outcome import ChangeStatus, HostStatus
 from cpudeploy.types.plan import Change
-from cpudeploy.types.release import Release
+from cpudeploy.types.release import Release, identity, read_release
 from cpudeploy.types.safety import Guard, Hold, InFlight, Lease
 from tests.factories import container, facts
+from tests.simulated_prune import prune_records, prune_weights, remove_image
 
 
 class Killed(BaseException):
@@ -122,14 +123,19 @@ class SimulatedHost:
                 file = {"kind": "file", "size": size, "mode": "0600", "owner": "root", "sha256": "x"}
                 self.state["files"][path] = file
             case op.Fetch(file=file):
-                blob = {"size": file.size, "inode": 1, "verified": True}
+                blob = {"size": file.size, "inode": int(file.sha256[:8], 16), "verified": True}
                 self.state["weights"]["blobs"][file.sha256] = blob
             case op.Record():
                 self._record(operation)
             case op.Prove(deployment=deployment, release=release, container=container):
-                known = self.state["releases"][deployment][release]
-                known["proven"] = sorted({*known["proven"], container})
-                self.state["held"].get(deployment, {}).pop(container, None)
+                known = self.state["releases"].get(deployment, {}).get(release)
+                if known is not None:
+                    known["proven"] = sorted({*known["proven"], container})
+                proven = read_release(known)
+                its = proven.instances.get(container) if proven else None
+                holds = self.state["held"].get(deployment, {})
+                if its is None or holds.get(container, {}).get("wanted") == identity(its):
+                    holds.pop(container, None)
             case op.HoldBack(deployment=deployment, container=container):
                 hold = Hold(
                     wanted=operation.wanted,
@@ -179,19 +185,51 @@ class SimulatedHost:
         if operation.script == "install-docker-debian":
             self.state["engine"] = to_data(Engine(state="running", version="26.1.5"))
         elif operation.script == "link-tree":
-            names = [line.partition(" ")[2] for line in args["files"].splitlines()]
-            self.state["weights"]["trees"][args["tree"]] = dict.fromkeys(names, 1)
+            blobs = self.state["weights"]["blobs"]
+            files = [line.split(" ", 1) for line in args["files"].splitlines()]
+            self.state["weights"]["trees"][args["tree"]] = {name: blobs[sha]["inode"] for sha, name in files}
         elif operation.script == "claim-weights":
             trees = self.state["weights"]["refs"].setdefault(f"{args['deployment']}.fetched", [])
             if args["tree"] not in trees:
                 trees.append(args["tree"])
+            claims = self.state["weights"]["claims"].setdefault(args["deployment"], [])
+            shas = [line.partition(" ")[0] for line in args["files"].splitlines()]
+            claims += [sha for sha in shas if sha not in claims]
+        elif operation.script == "prune-records":
+            prune_records(self.state, args)
+        elif operation.script == "prune-weights":
+            prune_weights(self.state, args)
         elif operation.script == "forget":
             self.state["releases"].pop(args["deployment"], None)
             refs = self.state["weights"]["refs"]
             for name in [name for name in refs if name.partition(".")[0] == args["deployment"]]:
                 del refs[name]
+        elif operation.script == "guard-container":
+            self._put_back(args)
         elif operation.script not in ("forget-secrets", "start-docker"):
             raise AssertionError(f"the simulated host does not know the script {operation.script}")
+
+    def _put_back(self, args: dict[str, str]) -> None:
+        """As the script: a new one that is proven stays, else what was kept serves again."""
+        containers, name, old = self.state["containers"], args["name"], args["old"]
+        new = (args["deployment"], args["release"])
+
+        def is_new(each: str) -> bool:
+            mark = (containers.get(each) or {}).get("mark")
+            return mark is not None and (mark["deployment"], mark["release"]) == new
+
+        if is_new(name) and containers[name]["restart_policy"] != "no":
+            return
+        for each in (args["next"], name):
+            if is_new(each):
+                del containers[each]
+        if name not in containers:
+            if old not in containers:
+                return
+            containers[name] = containers.pop(old)
+        for network in args["networks"].split():
+            self._connect(network, name)
+        self._start(name)
 
     def _record(self, operation: op.Record) -> None:
         release = Release(
@@ -206,13 +244,19 @@ class SimulatedHost:
         )
         releases = self.state["releases"].setdefault(operation.deployment, {})
         releases[operation.release] = to_data(release)
+        trees = sorted({each.tree for each in operation.instances.values() if each.tree})
+        if trees:
+            self.state["weights"]["refs"][f"{operation.deployment}.{operation.release}"] = trees
 
     def _engine(self, request: op.EngineRequest) -> None:
         containers, networks = self.state["containers"], self.state["networks"]
         match request:
             case op.PullImage(places=places):
-                image = {"id": "sha256:2", "references": [], "size": 1, "platform": "linux/amd64"}
-                self.state["images"][places[0].digest] = image
+                digest, reference = places[0].digest, places[0].reference
+                image = {"id": digest, "references": [reference], "size": 1, "platform": "linux/amd64"}
+                self.state["images"][digest] = image
+            case op.RemoveImage(reference=reference):
+                remove_image(self.state, reference)
             case op.CreateNetwork(network=name, subnet=subnet, internal=internal, labels=labels):
                 ours = labels["io.cpudeploy.deployment"]
                 networks[name] = {
@@ -227,7 +271,7 @@ class SimulatedHost:
             case op.CreateContainer():
                 self._create(request)
             case op.StartContainer(container=name):
-                self.container(name).update(running=True, status="running")
+                self._start(name)
             case op.StopContainer(container=name):
                 if name in containers:
                     containers[name].update(running=False, status="exited")
@@ -243,10 +287,11 @@ class SimulatedHost:
             case op.RestartPolicy(container=name, policy=policy):
                 self.container(name)["restart_policy"] = policy
             case op.ConnectNetwork(network=network, container=name):
-                self.container(name)["networks"][network] = ""
+                self._connect(network, name)
             case op.DisconnectNetwork(network=network, container=name):
                 if name in containers:
                     containers[name]["networks"].pop(network, None)
+                    containers[name]["network_ids"].pop(network, None)
             case _:
                 raise AssertionError(f"the simulated engine does not know {request}")
 
@@ -265,19 +310,57 @@ class SimulatedHost:
                 raise EngineError(f"{request.container} is taken", status=409)
             return
         publish = to_data(request.spec.publish)
-        for other in self.state["containers"].values():
-            if other["running"] and any(port in other["publish"] for port in publish):
-                raise EngineError("the port is taken", status=500)
         self._put_container(
             request.container,
             mark,
             running=False,
             status="created",
             restart_policy="no",
+            image=request.spec.image,
+            mounts=[mount.source for mount in request.spec.mounts],
             cpuset=request.spec.cpuset,
             cpuset_mems=request.spec.cpuset_mems,
             memory=request.spec.memory,
             memory_swap=request.spec.memory,
             publish=publish,
             networks=dict.fromkeys(request.spec.networks, ""),
+            network_ids={name: self.state["networks"][name]["id"] for name in request.spec.networks},
         )
+
+    def _start(self, name: str) -> None:
+        found = self.container(name)
+        for network, id in found["network_ids"].items():
+            if self.state["networks"].get(network, {}).get("id") != id:
+                raise EngineError(f"network {network} not found", status=404)
+        self._refuse_taken(name, found["networks"])
+        found.update(running=True, status="running")
+
+    def _connect(self, network: str, name: str) -> None:
+        found = self.container(name)
+        if network not in self.state["networks"]:
+            raise EngineError(f"network {network} not found", status=404)
+        if network in found["networks"]:
+            return
+        if found["running"]:
+            self._refuse_taken(name, [network])
+        found["networks"][network] = ""
+        found["network_ids"][network] = self.state["networks"][network]["id"]
+
+    def publishes(self, name: str) -> bool:
+        """Whether a container's ports are open: it runs, in a network that is not internal."""
+        found = self.container(name)
+        return found["running"] and self._opens(found["networks"])
+
+    def _opens(self, networks: Collection[str]) -> bool:
+        known = self.state["networks"]
+        return any(name in known and not known[name]["internal"] for name in networks)
+
+    def _refuse_taken(self, name: str, networks: Collection[str]) -> None:
+        """An engine opens a port when the container that publishes it comes to a network that can."""
+        if not self._opens(networks):
+            return
+        own = self.container(name)["publish"]
+        for other, found in self.state["containers"].items():
+            taken = any(port in found["publish"] for port in own)
+            if other != name and taken and self.publishes(other):
+                raise EngineError(f"port is already allocated by {other}", status=500)

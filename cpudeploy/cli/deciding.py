@@ -17,10 +17,12 @@ from ..types.deployment import Deployment
 from ..types.plan import Plan
 from ..types.resolved import Resolved
 from .records import read_facts, read_records
-from .site import Site, narrowed, read_manifest
+from .site import Site, narrowed, read_manifest, tell_awaited
 
 
-def decide(site: Site, inventory: Path, *, repack: bool = False) -> Plan:
+def decide(
+    site: Site, inventory: Path, *, repack: bool = False, retry: bool = False, adopt: bool = False
+) -> Plan:
     """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
     stands in the way of a plan for all of them."""
     return make_plan(
@@ -32,6 +34,8 @@ def decide(site: Site, inventory: Path, *, repack: bool = False) -> Plan:
         unreachable=site.unreachable,
         unknown=site.unknown,
         repack=repack,
+        retry=retry,
+        adopt=adopt,
     )
 
 
@@ -42,7 +46,11 @@ def resolve_for(site: Site) -> Resolved:
     told = plannable(narrowed(site.deployment, site.facts), playbooks)
     folder = cache_folder()
     cache = None if folder is None else folder / "resolve"
-    return resolve(told, site.facts, playbooks, site.secrets, cache=cache)
+    return resolve(told, site.facts, playbooks, site.secrets, cache=cache, waiting=_still_asking)
+
+
+def _still_asking(awaited: Sequence[str]) -> None:
+    tell_awaited([f"for {name}" for name in awaited])
 
 
 def decide_recorded(
@@ -52,15 +60,24 @@ def decide_recorded(
     playbooks: Sequence[Path] = (),
     limit: Sequence[str] = (),
     repack: bool = False,
+    retry: bool = False,
+    adopt: bool = False,
 ) -> Plan:
     """The plan from what was recorded in `folder`: asks nobody, reads no secret. Hosts and models without a
     record stand in it with why. Raises RecordError for a file that can't be understood."""
     manifest, deployment, _ = read_manifest(inventory, playbooks, limit, ask_sudo=False)
-    return plan_of_records(manifest, deployment, inventory, folder, repack=repack)
+    return plan_of_records(manifest, deployment, inventory, folder, repack=repack, retry=retry, adopt=adopt)
 
 
 def plan_of_records(
-    manifest: Manifest, deployment: Deployment, inventory: Path, folder: Path, *, repack: bool = False
+    manifest: Manifest,
+    deployment: Deployment,
+    inventory: Path,
+    folder: Path,
+    *,
+    repack: bool = False,
+    retry: bool = False,
+    adopt: bool = False,
 ) -> Plan:
     """The same for a manifest that was read already, narrowed to `deployment`."""
     read = {name: read_facts(folder, name) for name in deployment.hosts}
@@ -77,6 +94,8 @@ def plan_of_records(
         unplanned=missing,
         recorded=str(folder),
         repack=repack,
+        retry=retry,
+        adopt=adopt,
     )
 
 

@@ -12,6 +12,7 @@ from ..errors import CpudeployError, HostError, worst
 from ..types.base import SecretRef
 from ..types.deployment import Placement
 from ..types.facts import Facts, Publish
+from ..types.names import base_name
 from .site import Site
 from .troubles import code_of, tell
 
@@ -70,7 +71,7 @@ def _on_host(deployment: str, placement: Placement, facts: Facts) -> Iterator[Ru
         mark = container.mark
         if mark is None or (mark.deployment, mark.model) != (deployment, placement.model):
             continue
-        if name.endswith("_old"):
+        if name != base_name(name):
             continue
         yield Running(
             host=placement.host,

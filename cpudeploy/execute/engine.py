@@ -264,9 +264,19 @@ class EngineClient:
             )
 
     def connect(self, network: str, container: str) -> None:
-        """Connect; connected is done."""
-        if network not in self._inspect(container)["NetworkSettings"]["Networks"]:
-            self._call("POST", f"/networks/{quote(network)}/connect", body={"Container": container})
+        """Connect; connected is done. In a network that publishes, its ports are open from then on.
+
+        Raises EngineError where one is open elsewhere than asked for, as `start` does; it is disconnected
+        again then.
+        """
+        if network in self._inspect(container)["NetworkSettings"]["Networks"]:
+            return
+        self._call("POST", f"/networks/{quote(network)}/connect", body={"Container": container})
+        wrong = published_elsewhere(self._inspect(container))
+        if wrong:
+            self.disconnect(network, container)
+            told = "; ".join(str(difference) for difference in wrong)
+            raise EngineError(f"{container} was published elsewhere than told and is cut off again: {told}")
 
     def disconnect(self, network: str, container: str) -> None:
         """Disconnect; not connected, or no such container, is done."""

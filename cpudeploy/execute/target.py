@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import httpx
 import msgspec
 
-from ..errors import EngineError, NotYet, OperationFailed
+from ..errors import EngineError, OperationFailed
 from ..probe import probe
 from ..secrets import Secrets
 from ..transport.base import Connection
@@ -27,20 +27,24 @@ from ..types.outcome import ChangeStatus, HostStatus
 from ..types.plan import Change, Plan
 from ..types.resolved import Place
 from ..types.safety import InFlight
+from .assign_json import assign_json
 from .change import Tell
 from .deadline import Due, DueStream
 from .describe import describe
+from .drain import drain
 from .engine import EngineClient
 from .failure import ScriptFailed
 from .fence import Fenced, or_locked
 from .fetch import fetch
 from .gate import HealthGate
 from .guard import arm_guard, commit_guard, settle_guards
+from .hold import hold_back
 from .host_record import keep_claims
+from .json_file import keep_json
 from .lease import Lease, take_lease
 from .merge_json import merge_json
 from .pull import pull_image
-from .record import write_record
+from .record import prove, write_record
 
 _CLOSE_S = 5.0
 """Seconds to wait for the host's word that it is free, where nobody waits for more than the end."""
@@ -177,8 +181,12 @@ class HostTarget:
                     owner=operation.owner,
                     deadline_s=operation.deadline_s,
                 )
+            case op.KeepJson():
+                keep_json(self._connection, operation)
             case op.MergeJson():
                 merge_json(self._connection, operation)
+            case op.AssignJson():
+                assign_json(self._connection, operation)
             case op.Claim() | op.Disclaim():
                 keep_claims(self._connection, operation)
             case op.Fetch():
@@ -191,13 +199,18 @@ class HostTarget:
                     self._wait(operation, tell)
             case op.Record():
                 write_record(self._connection, operation, self._secrets, due)
+            case op.Drain():
+                with self._engine.within(Due(describe(operation), operation.deadline_s + _REPORT_S)):
+                    self._drain(operation, tell)
+            case op.Prove():
+                prove(self._connection, operation, due)
+            case op.HoldBack():
+                hold_back(self._connection, operation, self._secrets, due)
             case op.GuardArm():
                 change = self._in_flight.change if self._in_flight else ""
                 arm_guard(self._connection, operation, self._leased(), change)
             case op.GuardCommit():
                 self._commit(operation)
-            case op.Drain() | op.Prove() | op.HoldBack():
-                raise NotYet("this is not built yet", do="plan again with this version")
 
     def _commit(self, operation: op.GuardCommit) -> None:
         lease = self._leased()
@@ -320,6 +333,14 @@ class HostTarget:
         dial = self._connection.dial_tcp
         HealthGate(self._engine, dial, operation, key, alive, self._secrets.redact).pass_or_raise()
 
+    def _drain(self, operation: op.Drain, tell: Tell) -> None:
+        key = None if operation.api_key is None else self._value(operation.api_key)
+
+        def alive(text: str) -> None:
+            tell(Progress(host="", change="", operation=operation.id, text=text))
+
+        drain(self._engine, self._connection.dial_tcp, operation, key, alive, _notes(tell))
+
     def _value(self, ref: SecretRef) -> str:
         return self._secrets.get(ref).reveal()
 
@@ -342,9 +363,9 @@ class HostTarget:
         return told
 
 
-def _bytes(operation: str, tell: Tell) -> Callable[[int, int], None]:
-    def progress(done: int, total: int) -> None:
-        tell(Progress(host="", change="", operation=operation, done=done, total=total))
+def _bytes(operation: str, tell: Tell) -> Callable[..., None]:
+    def progress(done: int, total: int, text: str = "") -> None:
+        tell(Progress(host="", change="", operation=operation, done=done, total=total, text=text))
 
     return progress
 

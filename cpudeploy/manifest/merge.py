@@ -26,6 +26,8 @@ MODEL_KEYS = (
     "api_key",
     "args",
     "env",
+    "replace",
+    "drain",
 )
 """A model's settings that may stand on any layer; `port` and `served_name` only on a model and in `on`."""
 

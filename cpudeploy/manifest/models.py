@@ -168,6 +168,8 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
         open=api_key is not None and api_key.value == "none",
         args=settings.texts("args"),
         env=settings.text_map("env"),
+        replace=settings.text("replace"),
+        drain_s=settings.seconds("drain", problems),
     )
     return from_data(data, Placement)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..types.base import SecretRef
 from .document import Node
 from .problems import Problems, show
-from .sizes import parse_size
+from .sizes import parse_duration, parse_size
 
 
 def given(**values: object) -> dict[str, object]:
@@ -65,6 +65,17 @@ class Settings:
             return parse_size(node.value)
         except ValueError as error:
             problems.add(node.place, f"`{key}` is {error}", "write a size such as 8GiB")
+            return None
+
+    def seconds(self, key: str, problems: Problems) -> int | None:
+        """A time. One that is none is reported."""
+        node = self.get(key)
+        if node is None or not isinstance(node.value, (int, str)):
+            return None
+        try:
+            return parse_duration(node.value)
+        except ValueError as error:
+            problems.add(node.place, f"`{key}` is {error}", "write seconds, or a time such as 30s")
             return None
 
     def path(self, key: str, base: Path, problems: Problems) -> Path | None:

@@ -1,4 +1,4 @@
-"""Amounts as people write them. In: `8GiB`, `0-7,12`. Out: bytes, a checked cpu list. Pure."""
+"""Amounts as people write them. In: `8GiB`, `30s`, `0-7,12`. Out: bytes, seconds, a cpu list. Pure."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _UNITS = {
 }
 _LARGEST = 2**50
 _SMALLEST = 2**20
+_DURATION = re.compile(r"([0-9]{1,9})([sm]?)")
+_LONGEST_S = 3600
 _CPU_LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 
 
@@ -39,6 +41,17 @@ def parse_size(size: int | str) -> int:
     if 0 < number < _SMALLEST:
         raise ValueError(f"only {number} bytes; add a unit such as GiB")
     return number
+
+
+def parse_duration(time: int | str) -> int:
+    """Seconds. A number alone is seconds already. Raises ValueError with one clause for people."""
+    match = _DURATION.fullmatch(str(time))
+    if match is None:
+        raise ValueError("not a time such as 30s or 2m")
+    seconds = int(match[1]) * (60 if match[2] == "m" else 1)
+    if seconds > _LONGEST_S:
+        raise ValueError(f"more than {_LONGEST_S} seconds")
+    return seconds
 
 
 def check_cpu_list(text: str) -> None:

@@ -7,45 +7,59 @@ then networks, images, weights, containers. Makes no decision of its own about a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from ..errors import CpudeployError, HostError
 from ..sizing import allocate
 from ..steps.addresses import refuse_taken_ports
-from ..steps.container import container_changes, next_release, removal_changes
+from ..steps.blocks import Rollout
+from ..steps.container import container_changes, next_release, removal_changes, untouched
 from ..steps.context import HostContext
 from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
-from ..steps.found import is_ours
 from ..steps.image import image_changes
 from ..steps.network import network_changes
 from ..steps.platform import refuse_wrong_platform
-from ..steps.remove_all import remove_all_changes
-from ..steps.replace import Rollout
 from ..steps.wanted import wanted_instance
 from ..steps.weights import bytes_to_load, weights_changes
 from ..types.allocation import Allocation
 from ..types.deployment import Deployment, Host, Placement
 from ..types.facts import Facts
-from ..types.names import container_name
+from ..types.names import base_name, container_name
 from ..types.plan import Change, HostPlan, Plan
 from ..types.playbook import Playbook
 from ..types.release import Instance
 from ..types.resolved import Resolved
+from .destroy import removal_of_all
 from .disk import refuse_full_disks
-from .headline import headline
+from .holds import Held, held_back
+from .hosts import not_planned, plan_of_host, plan_of_hosts
+from .left_alone import applied_elsewhere, as_strangers, containers_of, told
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet, not_yet_warnings
-from .questions import questions
+from .put_back import changes_to
 from .warnings import sizing_warnings
 
 _ENGINE_FIRST = (
     "only the engine's start is planned; what it holds can be seen once it runs, and apply goes on then"
 )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a plan is made with beside what one host tells. `fleet`: every host's facts."""
+
+    playbooks: Mapping[str, Playbook]
+    origin: str
+    recorded: str
+    fleet: Mapping[str, Facts]
+    repack: bool
+    retry: bool
+    adopt: bool
 
 
 def make_plan(
@@ -60,6 +74,8 @@ def make_plan(
     unplanned: Mapping[str, str] | None = None,
     recorded: str = "",
     repack: bool = False,
+    retry: bool = False,
+    adopt: bool = False,
 ) -> Plan:
     """The plan for every host that told its facts. A host that could not be reached (`unreachable`), whose
     facts could not be read (`unknown`), or that can't be brought to what is wanted stands in it with the
@@ -68,19 +84,19 @@ def make_plan(
 
     `recorded`: the folder that facts and `resolved` were read from, where nobody was asked now.
     `repack`: cores and memory are dealt out anew, also to models that run.
+    `retry`: what failed its gate before is tried again. `adopt`: what another origin applied is ours now.
     """
+    asked = _Asked(playbooks, origin, recorded, facts, repack=repack, retry=retry, adopt=adopt)
 
     def of(context: HostContext) -> HostPlan:
         if context.host.retired:
-            return _plan_of(context, remove_all_changes(context, "retired"))
+            return removal_of_all(context, "retired", origin, adopt=adopt)
         postponed = deployment_not_yet(deployment) or host_not_yet(context.host)
         if postponed:
-            return msgspec.structs.replace(_plan_of(context, ()), postponed=postponed)
-        return _with_left_out(
-            context, playbooks, origin, unplanned or {}, recorded, repack=repack, fleet=facts
-        )
+            return msgspec.structs.replace(plan_of_host(context, ()), postponed=postponed)
+        return _with_left_out(context, asked, unplanned or {})
 
-    plan = _plan(deployment, facts, resolved, unreachable or {}, unknown or {}, origin, of, destroy=False)
+    plan = plan_of_hosts(deployment, facts, resolved, unreachable, unknown, origin, of)
     warnings = (*plan.warnings, *not_yet_warnings(deployment))
     if recorded and any(placement.api_key is not None for placement in deployment.placements):
         warnings = (*warnings, "no secret was read: whether an API key changed is not known")
@@ -96,89 +112,15 @@ def _postponed(deployment: Deployment, plan: HostPlan) -> HostPlan:
     return msgspec.structs.replace(plan, unknown="", postponed=why)
 
 
-def destroy_plan(
-    deployment: Deployment,
-    facts: Mapping[str, Facts],
-    *,
-    origin: str,
-    unreachable: Mapping[str, str] | None = None,
-    unknown: Mapping[str, str] | None = None,
-) -> Plan:
-    """The plan that removes everything this deployment owns; engines and packages stay."""
-
-    def of(context: HostContext) -> HostPlan:
-        return _plan_of(context, remove_all_changes(context))
-
-    return _plan(deployment, facts, Resolved(), unreachable or {}, unknown or {}, origin, of, destroy=True)
-
-
-def _plan(
-    deployment: Deployment,
-    facts: Mapping[str, Facts],
-    resolved: Resolved,
-    unreachable: Mapping[str, str],
-    unknown: Mapping[str, str],
-    origin: str,
-    of: Callable[[HostContext], HostPlan],
-    *,
-    destroy: bool,
-) -> Plan:
-    hosts = {}
-    for name, host in deployment.hosts.items():
-        nothing = HostPlan(host=host, headline="", changes=())
-        if name in unreachable:
-            hosts[name] = msgspec.structs.replace(nothing, unreachable=unreachable[name])
-        elif name in unknown:
-            hosts[name] = msgspec.structs.replace(nothing, unknown=unknown[name])
-        elif name in facts:
-            context = HostContext(deployment=deployment, host=host, facts=facts[name], resolved=resolved)
-            try:
-                hosts[name] = of(context)
-            except CpudeployError as error:
-                hosts[name] = _not_planned(context, error)
-    return Plan(
-        deployment=deployment.name,
-        base=deployment.base,
-        origin=origin,
-        registries=deployment.registries,
-        hosts=hosts,
-        warnings=_notes(resolved),
-        destroy=destroy,
-    )
-
-
-def _not_planned(context: HostContext, error: CpudeployError) -> HostPlan:
-    return HostPlan(host=context.host, headline=headline(context.facts), changes=(), unknown=error.sentence)
-
-
-def _notes(resolved: Resolved) -> tuple[str, ...]:
-    """What resolving had to say: places that did not answer, digests nobody could vouch for."""
-    told = [f"image of {name}: {note}" for name, image in resolved.images.items() for note in image.notes]
-    told += [
-        f"weights of {key.partition('@')[0]}: {note}"
-        for key, weights in resolved.weights.items()
-        for note in weights.notes
-    ]
-    return tuple(dict.fromkeys(told))
-
-
-def _with_left_out(
-    context: HostContext,
-    playbooks: Mapping[str, Playbook],
-    origin: str,
-    unplanned: Mapping[str, str],
-    recorded: str,
-    *,
-    repack: bool,
-    fleet: Mapping[str, Facts],
-) -> HostPlan:
-    """The plan of a host's models that can be planned; the others are named and left alone."""
+def _with_left_out(context: HostContext, asked: _Asked, unplanned: Mapping[str, str]) -> HostPlan:
+    """The plan of a host's models that can be planned; the others are named and left alone, and so is what
+    another manifest applied."""
     deployment = context.deployment
     mine = [placement for placement in deployment.placements if placement.host == context.host.name]
     not_yet = {
         placement.model: why
         for placement in mine
-        if (why := model_not_yet(placement, playbooks[deployment.backends[placement.backend].playbook]))
+        if (why := model_not_yet(placement, asked.playbooks[deployment.backends[placement.backend].playbook]))
     }
     missing = {
         placement.model: unplanned[key]
@@ -186,34 +128,15 @@ def _with_left_out(
         if placement.model not in not_yet and (key := f"{placement.model}@{placement.host}") in unplanned
     }
     left = not_yet.keys() | missing.keys()
+    named = {container_name(deployment.name, placement.model, 0) for placement in mine}
+    elsewhere = {} if asked.adopt else applied_elsewhere(context, named, asked.origin)
     placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
     narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
     try:
-        plan = _host_plan(
-            narrowed, playbooks, origin, _left_alone(context, left), recorded, repack=repack, fleet=fleet
-        )
+        plan = _host_plan(narrowed, asked, containers_of(context, left) | elsewhere.keys())
     except CpudeployError as error:
-        plan = _not_planned(context, error)
-    return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=missing)
-
-
-def _left_alone(context: HostContext, models: Collection[str]) -> frozenset[str]:
-    """Our containers of `models`."""
-    return frozenset(
-        name
-        for name, container in context.facts.containers.items()
-        if is_ours(context, container) and container.mark is not None and container.mark.model in models
-    )
-
-
-def _as_strangers(context: HostContext, containers: Collection[str]) -> HostContext:
-    """With `containers` as if they were somebody else's: what they hold is not to be given away."""
-    facts = context.facts
-    shown = {
-        name: msgspec.structs.replace(container, mark=None) if name in containers else container
-        for name, container in facts.containers.items()
-    }
-    return replace(context, facts=msgspec.structs.replace(facts, containers=shown))
+        plan = not_planned(context, error)
+    return msgspec.structs.replace(plan, not_yet=not_yet, unplanned={**told(context, elsewhere), **missing})
 
 
 def _unknown_engine(context: HostContext, recorded: str) -> tuple[str, ...]:
@@ -231,28 +154,20 @@ def _unknown_engine(context: HostContext, recorded: str) -> tuple[str, ...]:
     return (f"the engine is unknown{why}: planned as if Docker ran there, set up for us and empty",)
 
 
-def _host_plan(
-    context: HostContext,
-    playbooks: Mapping[str, Playbook],
-    origin: str,
-    left_alone: frozenset[str],
-    recorded: str,
-    *,
-    repack: bool,
-    fleet: Mapping[str, Facts],
-) -> HostPlan:
+def _host_plan(context: HostContext, asked: _Asked, left_alone: frozenset[str]) -> HostPlan:
+    playbooks = asked.playbooks
     if context.facts.root == "none":
         raise HostError(
             "there is no root on this host: the login is not root and sudo is not used",
             do="log in as root, or allow sudo for this user",
         )
     placements = [each for each in context.deployment.placements if each.host == context.host.name]
-    blind = _unknown_engine(context, recorded)
+    blind = _unknown_engine(context, asked.recorded)
     changes: list[Change] = []
     if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
         changes += engine_changes(context)
         if context.facts.engine.state == "stopped":
-            begun = _plan_of(context, tuple(changes), warnings=(_ENGINE_FIRST,))
+            begun = plan_of_host(context, tuple(changes), warnings=(_ENGINE_FIRST,))
             return msgspec.structs.replace(begun, partial=True)
     engines = [context.deployment.backends[name] for name in dict.fromkeys(p.backend for p in placements)]
     for engine in engines:
@@ -262,71 +177,76 @@ def _host_plan(
         for backend in engines
         for warning in refuse_missing_flags(context, backend, playbooks[backend.playbook])
     )
-    around = _as_strangers(context, left_alone)
+    around = as_strangers(context, left_alone)
     allocations = allocate(
         context.deployment,
         context.host.name,
         around.facts,
         context.resolved,
         playbooks,
-        repack=repack,
-        fleet=fleet,
+        repack=asked.repack,
+        fleet=asked.fleet,
     )
+    wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
+    named = {container_name(context.deployment.name, model, 0): each for model, each in wanted.items()}
+    held = Held() if asked.retry else held_back(context, named)
+    tried = [placement for placement in placements if placement.model not in held.models]
     if not blind and _wants(context.host, placements, context.deployment, playbooks, "curl"):
         changes += curl_changes(context)
     if not blind and _wants(context.host, placements, context.deployment, playbooks, "docker_daemon"):
         changes += daemon_changes(context, _insecure(context, placements))
     if placements:
         changes += network_changes(context)
-    for backend in dict.fromkeys(placement.backend for placement in placements):
+    for backend in dict.fromkeys(placement.backend for placement in tried):
         changes += image_changes(context, backend, context.resolved.images[backend])
     fetched: set[str] = set()
-    for placement in placements:
+    for placement in tried:
         weights = context.resolved.weights[f"{placement.model}@{placement.host}"]
         if (weights.tree or weights.source) not in fetched:
             changes += weights_changes(context, placement, weights)
             fetched.add(weights.tree or weights.source)
     refuse_full_disks(context.facts, changes)
-    wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
-    named = {container_name(context.deployment.name, model, 0): each for model, each in wanted.items()}
     refuse_taken_ports(around, named)
-    staying = named.keys() | {name.removesuffix("_old") for name in left_alone}
-    changes += removal_changes(context, frozenset(staying), origin)
-    changes += _rollout(context, placements, wanted, named, playbooks, origin)
-    warnings = (*blind, *flags, *sizing_warnings(context, allocations, changes))
+    staying = named.keys() | {base_name(name) for name in left_alone}
+    changes += removal_changes(context, frozenset(staying), asked.origin)
+    changes += _rollout(context, tried, named, held, asked)
+    shown = {model: each for model, each in allocations.items() if model not in held.models}
+    warnings = (*blind, *flags, *sizing_warnings(context, shown, changes))
     touched = {change.subject for change in changes if change.step == "container"}
-    retained = tuple(placement.model for placement in placements if placement.model not in touched)
-    plan = _plan_of(context, tuple(changes), tuple(allocations.values()), warnings)
-    return msgspec.structs.replace(plan, retained=retained)
+    retained = tuple(placement.model for placement in tried if placement.model not in touched)
+    plan = plan_of_host(context, tuple(changes), tuple(shown.values()), warnings)
+    return msgspec.structs.replace(plan, retained=retained, held=held.models)
 
 
 def _rollout(
-    context: HostContext,
-    placements: list[Placement],
-    wanted: Mapping[str, Instance],
-    instances: dict[str, Instance],
-    playbooks: Mapping[str, Playbook],
-    origin: str,
+    context: HostContext, tried: list[Placement], named: Mapping[str, Instance], held: Held, asked: _Asked
 ) -> list[Change]:
+    """What becomes of the containers: those `tried` are as wanted afterwards, those held as they were."""
+    wanted = {name: each for name, each in named.items() if each.model not in held.models}
+    after = wanted | held.instead
+    recorded = replace(context, resolved=Resolved())  # the key it has is not compared with today's
     rollout = Rollout(
-        release=next_release(context, instances),
-        origin=origin,
+        release=next_release(context, after),
+        origin=asked.origin,
         weights_dir=context.host.weights_dir,
-        instances=instances,
+        instances=after,
+        proven=(*untouched(context, wanted), *untouched(recorded, held.instead)),
     )
     changes: list[Change] = []
-    for placement in placements:
+    for placement in tried:
         image = context.resolved.images[placement.backend]
-        playbook = playbooks[context.deployment.backends[placement.backend].playbook]
+        playbook = asked.playbooks[context.deployment.backends[placement.backend].playbook]
         weights = context.resolved.weights[f"{placement.model}@{placement.host}"]
         changes += container_changes(
             context,
-            wanted[placement.model],
+            named[container_name(context.deployment.name, placement.model, 0)],
             image,
             rollout,
             playbook.diagnose,
             bytes_to_load(context, placement, weights),
         )
+    for instance in held.instead.values():
+        changes += changes_to(context, instance, rollout, asked.playbooks, {})
     return changes
 
 
@@ -367,20 +287,3 @@ def _insecure(context: HostContext, placements: list[Placement]) -> tuple[str, .
         for place in context.resolved.images[backend].places
     ]
     return tuple(dict.fromkeys(place.registry for place in places if place.insecure))
-
-
-def _plan_of(
-    context: HostContext,
-    changes: tuple[Change, ...],
-    allocations: tuple[Allocation, ...] = (),
-    warnings: tuple[str, ...] = (),
-) -> HostPlan:
-    asked = questions(context.deployment, context.host)
-    return HostPlan(
-        host=context.host,
-        headline=headline(context.facts),
-        changes=changes,
-        allocations=allocations,
-        warnings=warnings,
-        questions=tuple((question.kind, question.key, question.arg) for question in asked),
-    )

@@ -82,10 +82,12 @@ def _left_out(plan: Plan) -> list[str]:
     not_yet = len({model for host in hosts for model in host.not_yet})
     postponed = sum(bool(host.postponed) for host in hosts)
     unplanned = len({model for host in hosts for model in host.unplanned})
+    held = len({model for host in hosts for model in host.held})
     told = [
         (not_yet, f"{count(not_yet, 'model')} not yet"),
         (postponed, f"{count(postponed, 'host')} not yet"),
         (unplanned, f"{count(unplanned, 'model')} not planned"),
+        (held, f"{count(held, 'model')} held"),
     ]
     return [text for number, text in told if number]
 

@@ -70,7 +70,7 @@ def bind(
     facts: Facts, seats: Mapping[str, Seat], reserve: int | None, others: Mapping[str, Container]
 ) -> dict[str, Binding]:
     """The binding of every instance, decided ones first. On a host with one node of memory there is none."""
-    free = _node_rooms(facts, reserve, others)
+    free = node_rooms(facts, reserve, others)
     if len(free) < 2:
         nodes = facts.memory.nodes
         one = "the host has one NUMA node"
@@ -114,7 +114,7 @@ def _bind(free: Mapping[int, int], seat: Seat) -> Binding:
     return Binding(mems=nodes, reason=f"NUMA node {nodes}, where its cores are")
 
 
-def _node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> dict[int, int]:
+def node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> dict[int, int]:
     """Node → bytes for models there: without its part of the reserve and what is bound to it alone."""
     nodes = () if isinstance(facts.memory.nodes, Unknown) else facts.memory.nodes
     total = sum(node.memory for node in nodes)

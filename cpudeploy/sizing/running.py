@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..types.deployment import Placement
 from ..types.facts import Container, Facts
-from ..types.names import container_name
+from ..types.names import container_name, old_name
 from ..types.release import Instance, read_release
 from .cores import Wish
 from .demand import Demand
@@ -65,7 +65,8 @@ def kept_limit(wanted: Demand, running: Instance | None) -> int | None:
 
 
 def _container(deployment: str, model: str, facts: Facts) -> Container | None:
-    """Ours of that name."""
-    container = facts.containers.get(container_name(deployment, model, 0))
+    """Ours of that name, or the one that was kept of it where an interrupted change left no other."""
+    name = container_name(deployment, model, 0)
+    container = facts.containers.get(name) or facts.containers.get(old_name(name))
     ours = container is not None and container.mark is not None and container.mark.deployment == deployment
     return container if ours else None

@@ -99,6 +99,13 @@ def lost_networks(container: Container, networks: Mapping[str, Network]) -> tupl
     return (FieldDiff(field="networks", before=None, after=" ".join(lost), why="removed by hand"),)
 
 
+def cut_off(container: Container, spec: ContainerSpec, networks: Mapping[str, Network]) -> tuple[str, ...]:
+    """Networks that are there and that the container was made for, where all it lacks is some of these."""
+    missing = tuple(name for name in spec.networks if name not in container.networks)
+    only = set(container.networks) <= set(spec.networks) and all(name in networks for name in missing)
+    return missing if only else ()
+
+
 def unlike(container: Container, wanted: ContainerSpec) -> tuple[FieldDiff, ...]:
     """What of `wanted` the container is not, by all that inspect tells: for when its record is lost."""
     image = FieldDiff(field="image", before=container.image, after=wanted.image)

@@ -1,28 +1,44 @@
 """A model's container: created, replaced, proven again, its record restored, or removed. Decides which,
-says why, and states before and after; the operations are `replace`'s.
+says why, and states before and after; the operations are `replace`'s, the ways back `undo`'s.
 """
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from ..types.base import Unknown, digest
-from ..types.facts import Container, Disk
-from ..types.names import container_name
-from ..types.operation import Operation
+from ..types.deployment import Placement
+from ..types.facts import Container
+from ..types.names import base_name, container_name
 from ..types.plan import Change, FieldDiff, Fingerprint
-from ..types.release import Diagnosis, Instance, read_release
+from ..types.release import Diagnosis, Instance, identity, read_release
 from ..types.resolved import ResolvedImage
-from .compare import differences, drift, lost_networks, unlike
-from .context import ENGINE_ROOT, MIB, HostContext, pointer
+from .blocks import Rollout, forgetting, recording
+from .compare import cut_off, differences, drift, lost_networks, unlike
+from .context import HostContext, pointer
+from .fingerprints import after, as_found, before
 from .found import Found, find, is_ours
-from .replace import SERVING_POLICY, Rollout, forgetting, proving, recording, replacing, stopping, undoing
-
-_CONTAINER_BYTES = 64 * MIB
-"""Disk of a new container: its layer, its configuration, its first logs."""
+from .replace import creating_first, drains, holding, proving, replacing, stopping
+from .undo import undoing
+from .way import Way, way
 
 _LOAD_BYTES_PER_S = 200_000_000
 """How fast a model is read, for the estimate of a gap in service."""
+
+_SWAP_S = 1
+"""The gap of a new one from beside, in whole seconds: well below in what was measured."""
+
+
+@dataclass(frozen=True)
+class _Need:
+    """What has to be done about a container, and where it differs from what is wanted. `unplugged`: networks
+    that it only has to be connected to again."""
+
+    kind: Literal["nothing", "record", "prove", "replace"]
+    diff: tuple[FieldDiff, ...] = ()
+    unplugged: tuple[str, ...] = ()
 
 
 def container_changes(
@@ -33,57 +49,167 @@ def container_changes(
     diagnose: tuple[Diagnosis, ...],
     load_bytes: int,
 ) -> tuple[Change, ...]:
-    """What brings the host to `wanted`; nothing when it already serves so. Pure."""
+    """What brings the host to `wanted`; nothing when it already serves so. Pure.
+
+    Raises HostError where the manifest says how it is to be replaced and that can't be.
+    """
     found = find(context, container_name(context.deployment.name, wanted.model, wanted.instance))
-    state = f"{context.host.name}/{context.deployment.name}/{wanted.model}/{wanted.instance}/api_key"
-    secret_changed = context.resolved.secrets.get(state) == "changed"
-    if found.current is not None:
-        if found.recorded is None:
-            diff = (
-                *unlike(found.current, wanted.container),
-                *lost_networks(found.current, context.facts.networks),
-            )
-            if not diff:
-                return (_record_again(context, found, wanted, rollout),)
-        else:
-            by_hand = (
-                *drift(found.current, found.recorded.container),
-                *lost_networks(found.current, context.facts.networks),
-            )
-            diff = (*differences(found.recorded, wanted, secret_changed), *by_hand)
-            if not diff and found.up and found.proven and found.old is None:
-                return ()
-            if not diff:
-                return (_prove(context, found, wanted, diagnose, secret_changed),)
-    else:
-        diff = ()
-    is_new = found.current is None and found.old is None
+    need = _need(context, found, wanted)
+    if need.kind == "nothing":
+        return ()
+    if need.kind == "record":
+        return (_record_again(context, found, wanted, rollout),)
+    if need.kind == "prove":
+        return (_prove(context, found, wanted, diagnose, need),)
     unknown = _not_known(context, wanted, image)
     if unknown:
-        return (_only_told(found, wanted, diff, unknown),)
-    return (
-        Change(
-            id=f"container:{found.name}",
-            phase="replace",
-            step="container",
-            subject=wanted.model,
-            action="create" if is_new else "update",
-            why=_why(found, diff),
-            summary=_summary(wanted) + ("" if is_new else " · stop first"),
-            diff=diff,
-            before=msgspec.structs.replace(_before(found), at_least=_room(context)),
-            after=_after(found, rollout.release),
-            operations=replacing(context, found, wanted, image, rollout, diagnose),
-            revert=undoing(
-                context,
-                found,
-                rollout.release,
-                kept=found.proven or found.old is not None,
-                secret_changed=secret_changed,
-            ),
-            gap_s=None if is_new else wanted.gate.stable_s + 3 + load_bytes // _LOAD_BYTES_PER_S,
-        ),
+        return (_only_told(found, wanted, need.diff, unknown),)
+    if not found.settled.proven:
+        return (_create(context, found, wanted, image, rollout, diagnose, need),)
+    return (_replace(context, found, wanted, image, rollout, diagnose, need, load_bytes),)
+
+
+def untouched(context: HostContext, instances: Mapping[str, Instance]) -> tuple[str, ...]:
+    """Names of those that serve already as wanted: nothing is done to them."""
+    return tuple(
+        name
+        for name, wanted in instances.items()
+        if _need(context, find(context, name), wanted).kind == "nothing"
     )
+
+
+def _need(context: HostContext, found: Found, wanted: Instance) -> _Need:
+    """What is wanted against what stands there once everything unproven is undone."""
+    stands = found.settled
+    if stands.current is None:
+        return _Need("replace")
+    networks = context.facts.networks
+    lost = lost_networks(stands.current, networks)
+    if stands.recorded is None:
+        diff = (*unlike(stands.current, wanted.container), *lost)
+        if diff:
+            return _Need("replace", diff)
+        return _Need("record" if found.clean else "prove")
+    diff = (
+        *differences(stands.recorded, wanted, _secret_changed(context, wanted)),
+        *drift(stands.current, stands.recorded.container),
+        *lost,
+    )
+    unplugged = cut_off(stands.current, stands.recorded.container, networks)
+    if unplugged and stands.proven and [field.field for field in diff] == ["networks"]:
+        return _Need("prove", diff, unplugged)
+    if diff:
+        return _Need("replace", diff)
+    return _Need("nothing" if found.up and found.proven and found.clean else "prove")
+
+
+def _create(
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    image: ResolvedImage,
+    rollout: Rollout,
+    diagnose: tuple[Diagnosis, ...],
+    need: _Need,
+) -> Change:
+    """Where nothing of it has served yet."""
+    return Change(
+        id=f"container:{found.name}",
+        phase="replace",
+        step="container",
+        subject=wanted.model,
+        action=_action(found),
+        why=_why(found, need.diff),
+        summary=_summary(wanted),
+        diff=need.diff,
+        before=before(context, found),
+        after=after(found, rollout.release),
+        operations=creating_first(context, found, wanted, image, rollout, diagnose),
+        revert=undoing(found, wanted, rollout.release, secret_changed=False),
+        hold=holding(context, found.name, wanted, rollout.release),
+    )
+
+
+def _replace(
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    image: ResolvedImage,
+    rollout: Rollout,
+    diagnose: tuple[Diagnosis, ...],
+    need: _Need,
+    load_bytes: int,
+) -> Change:
+    """Where something serves, or did before an interrupted change."""
+    placement = _placement(context, wanted)
+    chosen = way(
+        context, found, wanted, rollout.instances, placement.replace if placement is not None else "auto"
+    )
+    changed = _secret_changed(context, wanted)
+    serving = found.settled.recorded if found.settled.up else None
+    drain_s = placement.drain_s if placement is not None else 0
+    return Change(
+        id=f"container:{found.name}",
+        phase="replace",
+        step="container",
+        subject=wanted.model,
+        action="update",
+        why=_why(found, need.diff),
+        summary=f"{_summary(wanted)} · {chosen.text}",
+        diff=need.diff,
+        before=before(context, found, memory=chosen.room),
+        after=after(found, rollout.release),
+        operations=replacing(
+            context,
+            found,
+            wanted,
+            image,
+            rollout,
+            diagnose,
+            beside=chosen.beside,
+            draining=drains(serving, found.name, wanted, drain_s, secret_changed=changed),
+        ),
+        revert=undoing(found, wanted, rollout.release, secret_changed=changed),
+        gap_s=_gap(found, wanted, chosen, load_bytes),
+        hold=None
+        if not changed and _was_proven(context, found.name, wanted)
+        else holding(context, found.name, wanted, rollout.release),
+    )
+
+
+def _gap(found: Found, wanted: Instance, chosen: Way, load_bytes: int) -> int | None:
+    """Seconds without service because of the change; None where nothing serves anyway."""
+    if not found.settled.up:
+        return None
+    return _SWAP_S if chosen.beside else wanted.gate.stable_s + 3 + load_bytes // _LOAD_BYTES_PER_S
+
+
+def _placement(context: HostContext, wanted: Instance) -> Placement | None:
+    """What the manifest says of a model here; None where it does not name it any more."""
+    of = (wanted.model, context.host.name)
+    return next((each for each in context.deployment.placements if (each.model, each.host) == of), None)
+
+
+def _secret_changed(context: HostContext, wanted: Instance) -> bool:
+    key = f"{context.host.name}/{context.deployment.name}/{wanted.model}/{wanted.instance}/api_key"
+    return context.resolved.secrets.get(key) == "changed"
+
+
+def _was_proven(context: HostContext, name: str, wanted: Instance) -> bool:
+    """Whether the very same has passed its gate on this host before: then its failing is no fault of it."""
+    releases = context.facts.releases.get(context.deployment.name, {})
+    known = (read_release(document) for document in releases.values())
+    return any(
+        release is not None
+        and name in release.proven
+        and name in release.instances
+        and identity(release.instances[name]) == identity(wanted)
+        for release in known
+    )
+
+
+def _action(found: Found) -> Literal["create", "update"]:
+    return "create" if found.settled.current is None else "update"
 
 
 def _not_known(context: HostContext, wanted: Instance, image: ResolvedImage) -> str:
@@ -98,17 +224,16 @@ def _not_known(context: HostContext, wanted: Instance, image: ResolvedImage) -> 
 
 def _only_told(found: Found, wanted: Instance, diff: tuple[FieldDiff, ...], unknown: str) -> Change:
     """What would become of the container, for people; nobody can carry it out."""
-    is_new = found.current is None and found.old is None
     return Change(
         id=f"container:{found.name}",
         phase="replace",
         step="container",
         subject=wanted.model,
-        action="create" if is_new else "update",
+        action=_action(found),
         why=_why(found, diff),
         summary=_summary(wanted),
         diff=diff,
-        before=_before(found),
+        before=as_found(found),
         after=Fingerprint(),
         operations=(),
         revert=(),
@@ -122,7 +247,7 @@ def removal_changes(context: HostContext, wanted_names: frozenset[str], origin: 
     return tuple(
         removal(context, name, f"not in the manifest any more{_elsewhere(context, container, origin)}")
         for name, container in sorted(context.facts.containers.items())
-        if is_ours(context, container) and name.removesuffix("_old") not in wanted_names
+        if is_ours(context, container) and base_name(name) not in wanted_names
     )
 
 
@@ -145,7 +270,7 @@ def removal(context: HostContext, name: str, why: str) -> Change:
         summary=f"container {name}",
         before=Fingerprint(equals={pointer("containers", name, "id"): container.id}),
         after=Fingerprint(equals={pointer("containers", name): None}),
-        operations=(*stopping(name, 30), forgetting(context, name.removesuffix("_old"))),
+        operations=(*stopping(name, 30), forgetting(context, base_name(name))),
         revert=None,
     )
 
@@ -163,36 +288,37 @@ def next_release(context: HostContext, instances: dict[str, Instance]) -> str:
 
 
 def _prove(
-    context: HostContext,
-    found: Found,
-    wanted: Instance,
-    diagnose: tuple[Diagnosis, ...],
-    secret_changed: bool,
+    context: HostContext, found: Found, wanted: Instance, diagnose: tuple[Diagnosis, ...], need: _Need
 ) -> Change:
-    """The right container, but down or never proven: start it, gate it, clear what was kept."""
-    release = _release_of(found)
-    revert: tuple[Operation, ...] = ()
-    if found.old is not None and not found.proven:
-        revert = undoing(context, found, release, kept=True, secret_changed=secret_changed)
+    """The right container, but down, cut off, never proven or not alone: what was left beside it is undone,
+    then it is started and gated. One that never served is taken away again when it fails."""
+    stands = found.settled
+    release = _release_of(stands)
+    served = stands.proven
+    plugged = {name: context.facts.networks[name].id for name in need.unplugged}
     return Change(
         id=f"container:{found.name}",
         phase="replace",
         step="container",
         subject=wanted.model,
         action="gate",
-        why=_why(found, ()),
+        why=_why(found, need.diff),
         summary=_summary(wanted),
-        before=_before(found),
-        after=_after(found, release),
-        operations=proving(context, found, wanted, release, diagnose),
-        revert=revert,
+        diff=need.diff,
+        before=as_found(found),
+        after=after(found, release, plugged),
+        operations=proving(context, found, wanted, release, diagnose, need.unplugged),
+        revert=() if served else undoing(stands, wanted, release, secret_changed=False),
+        hold=None if served else holding(context, found.name, wanted, release),
     )
 
 
 def _record_again(context: HostContext, found: Found, wanted: Instance, rollout: Rollout) -> Change:
     """Only the record is lost: the container is as wanted by all that inspect tells, and stays."""
     release = _release_of(found)
-    record = recording(context, Rollout(release, rollout.origin, rollout.weights_dir, {found.name: wanted}))
+    proven = (found.name,) if found.proven else ()
+    of_it = Rollout(release, rollout.origin, rollout.weights_dir, {found.name: wanted}, proven)
+    record = recording(context, of_it)
     return Change(
         id=f"container:{found.name}",
         phase="replace",
@@ -219,37 +345,6 @@ def _release_of(found: Found) -> str:
     return found.current.mark.release
 
 
-def _before(found: Found) -> Fingerprint:
-    equals: dict[str, object] = {}
-    for name, container in ((found.name, found.current), (found.old_name, found.old)):
-        if container is None:
-            # The field, not the whole: a mismatch is told, and a container is a page long.
-            equals[pointer("containers", name, "id")] = None
-        else:
-            equals[pointer("containers", name, "id")] = container.id
-            # Not the status: one that restarts endlessly is now restarting, now running.
-            equals[pointer("containers", name, "running")] = container.running
-    return Fingerprint(equals=equals)
-
-
-def _room(context: HostContext) -> dict[str, int]:
-    """What an engine needs to create a container: on a full disk the old one would be stopped in vain."""
-    root = context.facts.engine.root or ENGINE_ROOT
-    known = isinstance(context.facts.disks.get(root), Disk)
-    return {pointer("disks", root, "free"): _CONTAINER_BYTES} if known else {}
-
-
-def _after(found: Found, release: str) -> Fingerprint:
-    return Fingerprint(
-        equals={
-            pointer("containers", found.name, "mark", "release"): release,
-            pointer("containers", found.name, "status"): "running",
-            pointer("containers", found.name, "restart_policy"): SERVING_POLICY,
-            pointer("containers", found.old_name, "id"): None,
-        }
-    )
-
-
 def _why(found: Found, diff: tuple[FieldDiff, ...]) -> str:
     current = found.current
     if current is None:
@@ -257,13 +352,16 @@ def _why(found: Found, diff: tuple[FieldDiff, ...]) -> str:
     shown = next((field for field in diff if not field.field.startswith("container.")), None)
     if diff:
         return f"{shown.field} differs" if shown else "its settings differ"
+    if found.old is not None and not found.proven:
+        return "an interrupted change left a new container that was never proven"
     if not current.running:
         return f"stopped with exit code {current.exit_code}"
     if not found.up:
         return f"{current.status}, after {current.restarts} restarts"
     if not found.proven:
         return "started, but its gate was never passed"
-    return "an interrupted change left the old container behind"
+    which = "the old" if found.old is not None else "a new"
+    return f"an interrupted change left {which} container behind"
 
 
 def _summary(wanted: Instance) -> str:

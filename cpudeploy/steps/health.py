@@ -37,6 +37,7 @@ def wanted_gate(
         stable_s=health.stable_s,
         deadline_s=health.start_s + load_bytes // health.load_bytes_per_s,
         checks=tuple(_rendered(check, context) for check in checks),
+        busy=None if health.busy is None else _rendered(health.busy, context),
     )
 
 

@@ -6,6 +6,8 @@ back.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..errors import HostError
 from ..types.names import STATE_DIR
 from ..types.operation import Engine, RemoveNetwork
@@ -15,11 +17,12 @@ from .context import HostContext, pointer, script
 from .docker_daemon import daemon_removal_changes
 from .found import is_ours
 
-_WHY = "destroy"
 
-
-def remove_all_changes(context: HostContext, why: str = _WHY) -> tuple[Change, ...]:
-    """Removals in order: containers, networks, engine settings, files.
+def remove_all_changes(
+    context: HostContext, why: str, *, spared: Collection[str] = (), keep_state: bool = False
+) -> tuple[Change, ...]:
+    """Removals in order: containers but for those `spared`, networks, engine settings, files. With
+    `keep_state` only containers go: the rest is still needed.
 
     Raises HostError while an installed engine is down: its containers would come back with it.
     """
@@ -33,8 +36,10 @@ def remove_all_changes(context: HostContext, why: str = _WHY) -> tuple[Change, .
     changes = [
         removal(context, name, why)
         for name, container in sorted(facts.containers.items())
-        if is_ours(context, container)
+        if is_ours(context, container) and name not in spared
     ]
+    if keep_state:
+        return tuple(changes)
     return (
         *changes,
         *_networks(context, why),

@@ -1,48 +1,67 @@
-"""The operations that put one container in another's place, prove it, and undo both.
+"""The operations that put one container in another's place and prove it.
 
-Stop-first: the old container is stopped and renamed, and removed only when the new one has passed its
-gate. Secrets lie in a folder of the release, so that what is kept still has its own.
+Beside: the new one is proven on the internal network while the old one serves, then they swap names and the
+published network. Stop-first: the old one is stopped and renamed, then the new one is created in its place.
+Either way the old one is removed only when the new one has passed its gate, and a guard on the host puts it
+back when we can't. Secrets lie in a folder of the release, so that what is kept still has its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import msgspec
-
-from ..types.names import LABEL, secret_path
 from ..types.operation import (
-    CreateContainer,
-    Engine,
-    EngineRequest,
+    ConnectNetwork,
+    DisconnectNetwork,
+    Drain,
+    GuardCommit,
+    HoldBack,
     Operation,
-    Put,
-    Record,
+    Prove,
     RemoveContainer,
     RenameContainer,
     RestartPolicy,
     StartContainer,
     StopContainer,
-    Wait,
 )
-from ..types.release import ContainerSpec, Diagnosis, Instance
+from ..types.release import Diagnosis, Instance, identity
 from ..types.resolved import ResolvedImage
-from .context import HostContext, script
+from .blocks import (
+    ENGINE_S,
+    Rollout,
+    connecting,
+    creating,
+    engine,
+    forgetting,
+    recording,
+    secrets,
+    waiting,
+)
+from .context import HostContext
 from .found import Found
+from .undo import clearing, discarding, guarding
 
 SERVING_POLICY = "unless-stopped"
-_ENGINE_S = 60
-_STATE_SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Rollout:
-    """What the changes of one apply on one host have in common: its release and every instance in it."""
-
-    release: str
-    origin: str
-    weights_dir: str
-    instances: dict[str, Instance]
+def creating_first(
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    image: ResolvedImage,
+    rollout: Rollout,
+    diagnose: tuple[Diagnosis, ...],
+) -> tuple[Operation, ...]:
+    """To `wanted`, proven and alone, where nothing has served before: there is nothing to guard."""
+    name, release = found.name, rollout.release
+    return (
+        recording(context, rollout),
+        *secrets(context, name, wanted, release),
+        *discarding(found),
+        creating(context, name, wanted, image, rollout),
+        engine("start", StartContainer(container=name)),
+        waiting(name, wanted, diagnose),
+        *_let_serve(context, name, release),
+        forgetting(context, name, keep=release),
+    )
 
 
 def replacing(
@@ -52,157 +71,160 @@ def replacing(
     image: ResolvedImage,
     rollout: Rollout,
     diagnose: tuple[Diagnosis, ...],
+    *,
+    beside: bool,
+    draining: tuple[Drain, ...],
 ) -> tuple[Operation, ...]:
-    """From whatever stands under the name to `wanted`, proven and alone."""
-    placed = _with_secrets_of(wanted.container, context.deployment.name, found.name, rollout.release)
-    create = CreateContainer(
-        container=found.name,
-        references=tuple(place.reference for place in image.places),
-        spec=placed,
-        labels={
-            f"{LABEL}.schema": str(_STATE_SCHEMA),
-            f"{LABEL}.deployment": context.deployment.name,
-            f"{LABEL}.model": wanted.model,
-            f"{LABEL}.instance": str(wanted.instance),
-            f"{LABEL}.release": rollout.release,
-        },
-    )
+    """From what serves under the name to `wanted`, proven and alone, once what an interrupted change left is
+    undone."""
+    name, release = found.name, rollout.release
+    grace_s = (found.settled.recorded or wanted).container.stop_timeout_s
     return (
         recording(context, rollout),
-        *_secrets(context, found.name, wanted, rollout.release),
-        *_moving_away(found, wanted),
-        _engine("create", create),
-        *_serving(context, found.name, wanted, rollout.release, diagnose),
-    )
-
-
-def recording(context: HostContext, rollout: Rollout) -> Record:
-    """The release, on the host before anything is created."""
-    return Record(
-        id="record",
-        deadline_s=_ENGINE_S,
-        deployment=context.deployment.name,
-        release=rollout.release,
-        host=context.host.name,
-        origin=rollout.origin,
-        weights_dir=rollout.weights_dir,
-        instances=rollout.instances,
-    )
-
-
-def proving(
-    context: HostContext, found: Found, wanted: Instance, release: str, diagnose: tuple[Diagnosis, ...]
-) -> tuple[Operation, ...]:
-    """Start, gate, let it serve, and clear what was kept. A paused or restarting one begins anew.
-
-    Its secret files are written once more: they may be what keeps it from starting.
-    """
-    stuck = found.current is not None and found.current.running and not found.up
-    again = (_engine("stop", StopContainer(container=found.name, grace_s=10)),) if stuck else ()
-    return (
-        *_secrets(context, found.name, wanted, release),
-        *again,
-        *_serving(context, found.name, wanted, release, diagnose),
-    )
-
-
-def _serving(
-    context: HostContext, name: str, wanted: Instance, release: str, diagnose: tuple[Diagnosis, ...]
-) -> tuple[Operation, ...]:
-    return (
-        _engine("start", StartContainer(container=name)),
-        _waiting(name, wanted, diagnose),
-        _engine("serve", RestartPolicy(container=name, policy=SERVING_POLICY)),
-        _engine("clear", RemoveContainer(container=f"{name}_old")),
+        *secrets(context, name, wanted, release),
+        guarding(context, found, wanted, release, grace_s),
+        *clearing(found, start=beside),
+        *(
+            _beside(context, found, wanted, image, rollout, diagnose, draining)
+            if beside
+            else _stop_first(context, found, wanted, image, rollout, draining, grace_s)
+        ),
+        waiting(name, wanted, diagnose),
+        *_let_serve(context, name, release),
+        GuardCommit(id="commit", deadline_s=30, guard=name),
+        engine("stop old", StopContainer(container=found.old_name, grace_s=grace_s)),
+        engine("clear", RemoveContainer(container=found.old_name)),
         forgetting(context, name, keep=release),
     )
 
 
-def _secrets(context: HostContext, name: str, wanted: Instance, release: str) -> tuple[Operation, ...]:
-    """The secret files of a release, before the container that mounts them."""
-    placed = _with_secrets_of(wanted.container, context.deployment.name, name, release)
-    return tuple(
-        Put(id=f"secret:{file.name}", deadline_s=30, path=file.path, mode="0600", content=file.secret)
-        for file in placed.secrets
-    )
-
-
-def undoing(
-    context: HostContext, found: Found, release: str, *, kept: bool, secret_changed: bool
+def _beside(
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    image: ResolvedImage,
+    rollout: Rollout,
+    diagnose: tuple[Diagnosis, ...],
+    draining: tuple[Drain, ...],
 ) -> tuple[Operation, ...]:
-    """Away with the new container (of `release`, no other); what was kept comes back and is proven again."""
-    away = _engine("remove new", RemoveContainer(container=found.name, release=release))
-    if not kept:
-        return (away,)
-    back = (
-        away,
-        _engine("put back", RenameContainer(container=found.old_name, to=found.name)),
-        _engine("start old", StartContainer(container=found.name)),
+    """The new one proven where nobody but us reaches it, then in the old one's place. Between the last two
+    nobody serves, so nothing stands between them."""
+    name, coming = found.name, found.next_name
+    published, *inside = wanted.container.networks
+    return (
+        creating(context, name, wanted, image, rollout, under=coming, networks=tuple(inside)),
+        engine("start", StartContainer(container=coming)),
+        waiting(coming, wanted, diagnose, id="gate beside"),
+        *draining,
+        engine("keep", RenameContainer(container=name, to=found.old_name)),
+        engine("take the name", RenameContainer(container=coming, to=name)),
+        engine("unpublish old", DisconnectNetwork(network=published, container=found.old_name)),
+        engine("publish", ConnectNetwork(network=published, container=name)),
     )
-    served = found.recorded if found.proven else found.recorded_old
-    if served is None:
-        return back
-    # The old one has its own key, which only the host knows once the manifest's has changed.
-    return (*back, _waiting(found.name, _without_key(served) if secret_changed else served, ()))
+
+
+def _stop_first(
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    image: ResolvedImage,
+    rollout: Rollout,
+    draining: tuple[Drain, ...],
+    grace_s: int,
+) -> tuple[Operation, ...]:
+    name = found.name
+    return (
+        *draining,
+        engine("stop", StopContainer(container=name, grace_s=grace_s)),
+        engine("keep", RenameContainer(container=name, to=found.old_name)),
+        creating(context, name, wanted, image, rollout),
+        engine("start", StartContainer(container=name)),
+    )
+
+
+def proving(
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    release: str,
+    diagnose: tuple[Diagnosis, ...],
+    unplugged: tuple[str, ...],
+) -> tuple[Operation, ...]:
+    """What an interrupted change left undone, then start, connect to what it was `unplugged` from, gate, and
+    let it serve. A paused or restarting one begins anew.
+
+    Its secret files are written once more: they may be what keeps it from starting.
+    """
+    name, stands = found.name, found.settled
+    stuck = stands.current is not None and stands.current.running and not stands.up
+    again = (engine("stop", StopContainer(container=name, grace_s=10)),) if stuck else ()
+    return (
+        *secrets(context, name, wanted, release),
+        *clearing(found, start=False),
+        *again,
+        *connecting(name, unplugged),
+        engine("start", StartContainer(container=name)),
+        waiting(name, wanted, diagnose),
+        *_let_serve(context, name, release),
+        forgetting(context, name, keep=release),
+    )
+
+
+def drains(
+    serving: Instance | None, name: str, wanted: Instance, drain_s: int, *, secret_changed: bool
+) -> tuple[Drain, ...]:
+    """A quiet moment of what serves, where somebody can tell when that is."""
+    if serving is None or drain_s == 0 or not serving.container.publish:
+        return ()
+    busy = serving.gate.busy
+    if busy is None and serving.playbook == wanted.playbook:
+        busy = wanted.gate.busy  # recorded before the playbook told
+    if busy is None or (secret_changed and busy.auth and serving.api_key is not None):
+        return ()  # only the host knows the key that it takes
+    publish = serving.container.publish[0]
+    return (
+        Drain(
+            id="drain",
+            deadline_s=drain_s,
+            container=name,
+            address=publish.address,
+            port=publish.port,
+            busy=busy,
+            api_key=serving.api_key,
+        ),
+    )
+
+
+def holding(context: HostContext, name: str, wanted: Instance, release: str) -> HoldBack:
+    """That what is wanted of a container failed its gate, for when it does."""
+    return HoldBack(
+        id="hold",
+        deadline_s=ENGINE_S,
+        deployment=context.deployment.name,
+        container=name,
+        release=release,
+        wanted=identity(wanted),
+        secrets=wanted.container.secrets,
+    )
 
 
 def stopping(name: str, grace_s: int) -> tuple[Operation, ...]:
     """Stop and remove for good."""
     return (
-        _engine("stop", StopContainer(container=name, grace_s=grace_s)),
-        _engine("remove", RemoveContainer(container=name)),
+        engine("stop", StopContainer(container=name, grace_s=grace_s)),
+        engine("remove", RemoveContainer(container=name)),
     )
 
 
-def forgetting(context: HostContext, container: str, *, keep: str = "") -> Operation:
-    """Remove the container's secrets, but for those of the release `keep`."""
-    args = {"deployment": context.deployment.name, "container": container, "keep": keep}
-    return script("forget-secrets", args, id="forget secrets", deadline_s=30)
-
-
-def _moving_away(found: Found, wanted: Instance) -> tuple[Operation, ...]:
-    """The name freed. A container that has served is kept; one that never did is of no use to anybody."""
-    if found.current is None:
-        return ()
-    stop = _engine("stop", StopContainer(container=found.name, grace_s=wanted.container.stop_timeout_s))
-    if not found.proven:
-        return (stop, _engine("remove unproven", RemoveContainer(container=found.name)))
-    keep = _engine("keep", RenameContainer(container=found.name, to=found.old_name))
-    if found.old is None:
-        return (stop, keep)
-    # Under the old name then is what a change left behind that ended after its gate.
-    return (_engine("remove leftover", RemoveContainer(container=found.old_name)), stop, keep)
-
-
-def _waiting(container: str, instance: Instance, diagnose: tuple[Diagnosis, ...]) -> Wait:
-    publish = instance.container.publish[0]
-    return Wait(
-        id="gate",
-        deadline_s=instance.gate.deadline_s,
-        container=container,
-        address=publish.address,
-        port=publish.port,
-        gate=instance.gate,
-        api_key=instance.api_key,
-        diagnose=diagnose,
+def _let_serve(context: HostContext, name: str, release: str) -> tuple[Operation, ...]:
+    """The mark of a container that has passed its gate: on the engine, then in its release."""
+    return (
+        engine("serve", RestartPolicy(container=name, policy=SERVING_POLICY)),
+        Prove(
+            id="prove",
+            deadline_s=30,
+            deployment=context.deployment.name,
+            release=release,
+            container=name,
+        ),
     )
-
-
-def _without_key(instance: Instance) -> Instance:
-    open_checks = tuple(check for check in instance.gate.checks if not check.auth)
-    gate = msgspec.structs.replace(instance.gate, checks=open_checks)
-    return msgspec.structs.replace(instance, api_key=None, gate=gate)
-
-
-def _with_secrets_of(spec: ContainerSpec, deployment: str, container: str, release: str) -> ContainerSpec:
-    """The spec with its secret files in the release's own folder."""
-    files = tuple(
-        msgspec.structs.replace(file, path=secret_path(deployment, container, f"{release}/{file.name}"))
-        for file in spec.secrets
-    )
-    return msgspec.structs.replace(spec, secrets=files)
-
-
-def _engine(id: str, request: EngineRequest) -> Engine:
-    grace = request.grace_s if isinstance(request, StopContainer) else 0
-    return Engine(id=id, deadline_s=_ENGINE_S + grace, request=request)

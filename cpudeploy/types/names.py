@@ -8,6 +8,12 @@ STATE_DIR = "/var/lib/cpudeploy"
 HOST_RECORD = f"{STATE_DIR}/host.json"
 """Who claims what deployments share on a host; `types.shared.HostRecord`."""
 
+KEPT = f"{STATE_DIR}/kept"
+"""A folder a file that is being edited: what it was, so that a script can put it back."""
+
+BEFORE = f"{STATE_DIR}/before.json"
+"""By shared key, the value before any of ours where only the host may know it; 0600, in no facts."""
+
 LEASE = f"{STATE_DIR}/lease"
 """A folder that exists while somebody holds the host; `types.safety.Lease`."""
 
@@ -28,6 +34,21 @@ RELEASE_LABEL = f"{LABEL}.release"
 def container_name(deployment: str, model: str, instance: int) -> str:
     """`rag_qwen3-4b_0`; deployment and model names can't hold an underscore."""
     return f"{deployment}_{model}_{instance}"
+
+
+def old_name(container: str) -> str:
+    """What `container` is called while another one takes its place."""
+    return f"{container}_old"
+
+
+def next_name(container: str) -> str:
+    """What a new one is called until it takes the place of `container`."""
+    return f"{container}_next"
+
+
+def base_name(container: str) -> str:
+    """The name that a container has or had or was to have: without `_old` and `_next`."""
+    return container.removesuffix("_old").removesuffix("_next")
 
 
 def volume_name(deployment: str, model: str, name: str) -> str:

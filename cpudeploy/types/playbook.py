@@ -98,6 +98,8 @@ class HealthTemplate(Struct, frozen=True, kw_only=True):
     tasks: dict[str, tuple[Check, ...]]
     closed: Check | None = None
     """What must be refused without the API key: asked last, only where there is one."""
+    busy: Check | None = None
+    """What passes while the engine answers somebody; None: nobody can tell."""
 
 
 class Playbook(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ The container's labels only name the release; the spec is found here, compared f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from .base import SecretRef, Struct, digest, from_data
 from .facts import Publish
 
-RELEASE_SCHEMA = 1
+RELEASE_SCHEMA = 2
 
 
 class Mount(Struct, frozen=True, kw_only=True):
@@ -143,12 +144,13 @@ class Release(Struct, frozen=True, kw_only=True):
     `secret_marks`: secret file path → salted scrypt of the value, filled in by the host's writer.
     """
 
-    schema: int = 1
+    schema: int = RELEASE_SCHEMA
     id: str
     deployment: str
     host: str
     origin: str
     created: str
+    """RFC 3339 in UTC, by the host's clock."""
     instances: dict[str, Instance]
     """By container name."""
     secret_marks: dict[str, str] = {}
@@ -164,11 +166,42 @@ def identity(instance: Instance) -> str:
 
 
 def read_release(document: Any) -> Release | None:
-    """A release document from a host's facts. None when it is not there, damaged, or written by a newer
-    cpudeploy: then its state counts as lost, and the container is compared by what inspect tells.
+    """A release document from a host, brought to the form of today step by step. None when it is not there,
+    damaged, or written by a newer cpudeploy: then its state counts as lost, and the container is compared by
+    what inspect tells.
     """
+    schema = document_schema(document)
+    if not 1 <= schema <= RELEASE_SCHEMA:
+        return None
+    for step in range(schema, RELEASE_SCHEMA):
+        document = _UPGRADES[step](document)
     try:
-        release = from_data(document, Release)
+        return from_data(document, Release)
     except msgspec.ValidationError:
         return None
-    return release if release.schema <= RELEASE_SCHEMA else None
+
+
+def document_schema(document: Any) -> int:
+    """The version of the form a release document was written in; 0 where it doesn't tell."""
+    schema = document.get("schema") if isinstance(document, dict) else None
+    return schema if isinstance(schema, int) and not isinstance(schema, bool) else 0
+
+
+def by_age(releases: Iterable[str]) -> list[str]:
+    """Release ids, oldest first; what is no id comes before all."""
+    return sorted(releases, key=lambda id: (release_number(id), id))
+
+
+def release_number(id: str) -> int:
+    """The running number an id begins with; 0 without one."""
+    head = id.partition("-")[0]
+    return int(head) if head.isascii() and head.isdecimal() else 0
+
+
+def _from_1(document: dict[str, Any]) -> dict[str, Any]:
+    """Who applied it and what was proven was not written down then: both stay empty."""
+    return {**document, "schema": 2}
+
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
+"""Schema → what makes the next one of a document."""

@@ -108,9 +108,11 @@ SecretState = Literal["same", "changed", "unknown"]
 
 class Resolved(Struct, frozen=True, kw_only=True):
     """Keyed as plan looks them up: images by backend name, weights by `model@host`, secrets by
-    `host/deployment/model/instance/file` (state of the value against the host's running release).
+    `host/deployment/model/instance/file` (state of the value against the host's running release), and
+    `held_secrets` the same against what is held there.
     """
 
     images: dict[str, ResolvedImage] = {}
     weights: dict[str, ResolvedWeights] = {}
     secrets: dict[str, SecretState] = {}
+    held_secrets: dict[str, SecretState] = {}

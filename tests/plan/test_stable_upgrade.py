@@ -3,18 +3,23 @@ What people change does move."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from cpudeploy.execute import execute
 from cpudeploy.plan import make_plan
+from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import Deployment
 from cpudeploy.types.plan import Plan
 from cpudeploy.types.playbook import Playbook
-from tests.factories import deployment, placement, playbooks, resolved
+from tests.factories import deployment, facts, placement, playbooks, resolved
 from tests.simulated import SimulatedHost
 from tests.sizing.machines import hybrid, numa
 
+RECORDED = Path(__file__).parents[1] / "types" / "data"
 WISH = placement(cpus="numa:0", context=8192, parallel=4)
 
 
@@ -105,3 +110,17 @@ def test_what_runs_as_wanted_is_named_beside_what_changes(host: SimulatedHost):
         plan = planned(deployment(*models), host).hosts["one"]
         assert not plan.unknown
         assert plan.retained == retained
+
+
+def test_what_the_first_form_of_the_record_says_is_understood_and_nothing_is_replaced():
+    """A host as an earlier version left it, with the document that version wrote."""
+    wanted = deployment(placement(api_key=SecretRef(kind="from_env", name="KEY")))
+    host = served(wanted, SimulatedHost(facts()))
+    document = json.loads((RECORDED / "release-1.json").read_text())
+    host.state["releases"] = {"rag": {document["id"]: document}}
+    host.container("rag_smol_0")["mark"]["release"] = document["id"]
+    assert planned(wanted, host).empty
+    changed = deployment(placement(context=4096, api_key=SecretRef(kind="from_env", name="KEY")))
+    (change,) = planned(changed, host).hosts["one"].changes
+    assert ("context", "2048", "4096") in {(diff.field, diff.before, diff.after) for diff in change.diff}
+    assert not [diff for diff in change.diff if diff.why == "its release record is lost"]

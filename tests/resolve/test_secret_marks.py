@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from cpudeploy.errors import SecretError
-from cpudeploy.resolve.secret_marks import secret_states
+from cpudeploy.resolve.secret_marks import held_states, secret_states
 from cpudeploy.secrets import Secrets, mark, same
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.facts import Mark
+from cpudeploy.types.safety import Hold
 
 from .builders import container, deployment, facts, placement
 from .registries import PASSWORD
@@ -88,3 +89,18 @@ def test_a_missing_secret_of_a_new_instance_is_found_at_once(secrets: Secrets) -
 )
 def test_a_lost_release_or_mark_makes_it_unknown(secrets: Secrets, releases: Any) -> None:
     assert states(secrets, releases, running("0001-a")) == {"h1/rag/chat/0/api_key": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("marks", "state"),
+    [({PATH: mark(PASSWORD)}, "same"), ({PATH: mark("before")}, "changed"), ({}, "unknown")],
+)
+def test_what_is_held_is_compared_with_the_secret_it_failed_with(
+    secrets: Secrets, marks: dict[str, str], state: str
+) -> None:
+    hold = Hold(wanted="w", release="0002-b", at="", what="it failed", secret_marks=marks)
+    wanted = deployment(placement(api_key=KEY))
+    assert held_states(wanted, {"h1": facts(held={"rag": {"rag_chat_0": hold}})}, secrets) == {
+        "h1/rag/chat/0/api_key": state
+    }
+    assert held_states(wanted, {"h1": facts(held={"rag": {"rag_other_0": hold}})}, secrets) == {}

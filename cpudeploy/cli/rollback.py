@@ -1,0 +1,92 @@
+"""`cpudeploy rollback`: back to what an earlier release says, with what the hosts still hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import ERROR, OK, worst
+from .options import (
+    adopt_option,
+    format_option,
+    inventory_option,
+    limit_option,
+    playbooks_option,
+    sudo_option,
+    verbose_option,
+)
+
+
+@click.command("rollback")
+@click.argument("release", default="")
+@inventory_option
+@limit_option
+@playbooks_option
+@sudo_option
+@verbose_option
+@adopt_option
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@format_option("text", "json")
+def command(
+    release: str,
+    inventory: Path,
+    limit: tuple[str, ...],
+    playbooks: tuple[Path, ...],
+    ask_sudo_pass: bool,
+    verbose: bool,
+    adopt: bool,
+    dry_run: bool,
+    output: str,
+) -> int:
+    """Bring the hosts back to RELEASE (see `history`), or to the last one before that served whole.
+
+    Asks no registry and no Hub: image and weights must still be on the host. The manifest stays as it is, so
+    the next apply brings back what that says.
+    """
+    from ..plan import rollback_plan
+    from ..report.json_text import plan_document
+    from ..report.plan_text import render_plan
+    from ..resolve.secret_marks import secret_states
+    from .carrying_out import carry_out
+    from .deciding import origin_of
+    from .settling import put_right
+    from .site import site
+    from .terminal import stdout
+
+    console = stdout()
+
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        if not dry_run:
+            put_right(found, origin_of(inventory))
+        plan = rollback_plan(
+            found.deployment,
+            found.manifest.playbooks,
+            found.facts,
+            release=release,
+            origin=origin_of(inventory),
+            secrets=secret_states(found.deployment, found.facts, found.secrets),
+            unreachable=found.unreachable,
+            unknown=found.unknown,
+            adopt=adopt,
+        )
+        if dry_run:
+            console.write(
+                plan_document(plan)
+                if output == "json"
+                else render_plan(
+                    plan,
+                    colour=console.colour,
+                    width=console.width,
+                    verbose=verbose,
+                    facts_s=found.facts_s,
+                )
+            )
+            impossible = any(host.unknown or host.left_out for host in plan.hosts.values())
+            return worst([ERROR if impossible else OK, found.code])
+        code = carry_out(
+            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+        )
+        if output == "text" and not plan.empty:
+            console.try_write("the manifest is as it was: the next apply brings back what it says")
+        return code
