@@ -32,8 +32,12 @@ HOSTS = {
 WAYS = ("beside", "stop-first")
 PORT = 8100
 DRAIN = {"drain: 60s": "60s", "drain: 0": 0}
-LONG_S = 4
+LONG_S = 8
 """How long the answer under way is to take, about."""
+MOST_TOKENS = 3500
+_TRIED_TOKENS = 100
+SMOL = {"huggingface": "HuggingFaceTB/SmolLM2-135M-Instruct-GGUF"}
+"""The tiny model's longest answer is over before a change gets to it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def main() -> int:
 def changed(site: Site, way: str, drain: str | int = 10) -> None:
     """Another wish, to be brought about in a way."""
     model = site.manifest["models"]["tiny"]
-    model["context"] = 1024 if model["context"] == 512 else 512
+    model["context"] += 256 if model["context"] % 512 == 0 else -256
     model["replace"], model["drain"] = way, drain
 
 
@@ -106,6 +110,8 @@ def table(rows: list[Row]) -> list[str]:
 
 def drained(site: Site) -> list[str]:
     """What becomes of an answer that is under way when its server is replaced."""
+    site.manifest["models"]["tiny"].update(source=SMOL, context=4096, replace="auto")
+    site.run("apply")
     lines = ["| engine | way | " + " | ".join(DRAIN) + " |", "|---|---|" + "---|" * len(DRAIN)]
     for engine, spec in HOSTS.items():
         for way in WAYS:
@@ -115,20 +121,19 @@ def drained(site: Site) -> list[str]:
 
 
 def under_way(site: Site, host: str, way: str, drain: str | int) -> str:
-    """Begin an answer when the last thing before the drain is done; tell how it ended."""
+    """Begin an answer just before the old one would be interrupted; tell how it ended."""
     address = site.lab.hosts[host].address
-    tokens = 400
+    begun = time.monotonic()
+    LongRequest(address, PORT, site.api_key, _TRIED_TOKENS).wait()
+    tokens = int(_TRIED_TOKENS * LONG_S / (time.monotonic() - begun))
     changed(site, way, drain)
     process = site.start("apply", "--limit", host)
-    moment = "wait until rag_tiny_0_next serves" if way == "beside" else "arm guard"
-    wait_for(process, moment)
-    requests = [LongRequest(address, PORT, site.api_key, tokens)]
-    # The tiny model answers at once; one answer after another is what keeps its server at work.
-    end = time.monotonic() + LONG_S
-    while requests[-1].wait() and time.monotonic() < end:
-        requests.append(LongRequest(address, PORT, site.api_key, tokens))
+    wait_for(process, "wait until rag_tiny_0_next serves" if way == "beside" else "arm guard")
+    request = LongRequest(address, PORT, site.api_key, max(_TRIED_TOKENS, min(tokens, MOST_TOKENS)))
+    whole = request.wait()
     process.communicate(timeout=300)
-    return "came whole" if all(request.whole for request in requests) else "was cut"
+    say(f"{host} {way} drain {drain}: {request.tokens} tokens, {'whole' if whole else 'cut'}")
+    return "came whole" if whole else f"was cut after {request.tokens} tokens"
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> None:

@@ -91,7 +91,7 @@ def test_stop_first_the_new_one_serves_in_the_end(site: Site):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_old_one_serves_when_the_new_one_does_not(site: Site, way: str):
     before, wished = serving(site), dict(site.manifest["models"]["tiny"])
-    wish(site, way, args=["--no-such-flag"])
+    wish(site, way, args=[f"--no-such-{way}"])
     with ExitStack() as stack:
         asking = clients(site, stack)
         told = site.run("apply", code=7)
