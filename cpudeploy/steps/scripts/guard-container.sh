@@ -48,7 +48,9 @@ for network in $networks; do
     esac
 done
 # A stop that was under way when its controller died ends only now: a start before its end would do nothing.
-if running "$name" && [ -n "$(docker events --since "${settling_s}s" --until 0s --filter "container=$name" --filter event=kill)" ]; then
+# By its id: its name was that of others before.
+id=$(field "$name" '{{ .Id }}')
+if running "$name" && [ -n "$(docker events --since "${settling_s}s" --until 0s --filter "container=$id" --filter event=kill)" ]; then
     left=$settling_s
     while [ "$left" -gt 0 ] && running "$name"; do
         left=$((left - 1))
