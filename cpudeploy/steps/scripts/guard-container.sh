@@ -36,7 +36,11 @@ for each in "$next" "$name"; do
     fi
 done
 if ! ours "$name"; then
-    ours "$old" || { echo "nothing is kept of $name"; exit 0; }
+    if ! ours "$old"; then
+        docker version >/dev/null 2>&1 || { echo "the engine does not answer any more"; exit 1; }
+        echo "nothing is kept of $name"
+        exit 0
+    fi
     docker rename "$old" "$name"
     echo "put back $name"
 fi
