@@ -225,6 +225,8 @@ class SimulatedHost:
         self._start(name)
 
     def _record(self, operation: op.Record) -> None:
+        releases = self.state["releases"].setdefault(operation.deployment, {})
+        known = releases.get(operation.release, {})
         release = Release(
             id=operation.release,
             deployment=operation.deployment,
@@ -233,10 +235,11 @@ class SimulatedHost:
             created="2026-11-30T00:00:00Z",
             instances=operation.instances,
             by=operation.by,
-            proven=operation.proven,
+            proven=tuple(sorted({*operation.proven, *known.get("proven", ())})),
         )
-        releases = self.state["releases"].setdefault(operation.deployment, {})
-        releases[operation.release] = to_data(release)
+        written: dict[str, Any] = to_data(release)
+        written["instances"] = {**known.get("instances", {}), **written["instances"]}
+        releases[operation.release] = written
 
     def _engine(self, request: op.EngineRequest) -> None:
         containers, networks = self.state["containers"], self.state["networks"]

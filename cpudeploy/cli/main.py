@@ -22,6 +22,7 @@ COMMANDS = (
     "history",
     "rollback",
     "destroy",
+    "unlock",
     "schema",
 )
 
