@@ -26,7 +26,7 @@ from .options import (
 @verbose_option
 @adopt_option
 @click.option("--yes", is_flag=True, help="Do it without asking.")
-@format_option("text", "json")
+@format_option("text", "json", "markdown")
 def command(
     inventory: Path,
     limit: tuple[str, ...],
@@ -58,4 +58,6 @@ def command(
                 raise UsageError("destroy needs --yes where nobody can be asked")
             hosts = ", ".join(name for name, host in plan.hosts.items() if host.changes)
             click.confirm(f"Remove everything of {plan.deployment} from {hosts}?", abort=True, err=True)
-        return carry_out(found, plan, json=output == "json", verbose=verbose)
+        return carry_out(
+            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+        )

@@ -355,9 +355,9 @@ class HostTarget:
         return told
 
 
-def _bytes(operation: str, tell: Tell) -> Callable[[int, int], None]:
-    def progress(done: int, total: int) -> None:
-        tell(Progress(host="", change="", operation=operation, done=done, total=total))
+def _bytes(operation: str, tell: Tell) -> Callable[..., None]:
+    def progress(done: int, total: int, text: str = "") -> None:
+        tell(Progress(host="", change="", operation=operation, done=done, total=total, text=text))
 
     return progress
 
