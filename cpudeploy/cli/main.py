@@ -23,6 +23,7 @@ COMMANDS = (
     "rollback",
     "prune",
     "destroy",
+    "unlock",
     "schema",
 )
 

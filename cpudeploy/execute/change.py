@@ -163,6 +163,8 @@ def undo(change: Change, target: Target, host: str, tell: Tell, *, prove: bool =
     for operation in change.revert or ():
         if isinstance(operation, op.Wait) and not prove:
             continue
+        if isinstance(operation, op.GuardCommit) and not worked:
+            continue  # what we could not put back, the guard still can
         tell(_started(host, change, operation, f"revert: {describe(operation)}"))
         try:
             target.perform(operation, _relay(host, change, tell))
@@ -187,7 +189,7 @@ def _may_be_cut(operation: op.Operation) -> bool:
     """Cut short these leave nothing half-done: a fetch resumes, a pull is atomic, the others only look."""
     if isinstance(operation, op.Engine):
         return isinstance(operation.request, op.PullImage)
-    return isinstance(operation, op.Fetch | op.Wait | op.Http)
+    return isinstance(operation, op.Fetch | op.Wait | op.Http | op.Drain)
 
 
 def _relay(host: str, change: Change, tell: Tell) -> Tell:

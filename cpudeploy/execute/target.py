@@ -44,6 +44,8 @@ from .merge_json import merge_json
 from .pull import pull_image
 from .record import prove, write_record
 
+_CLOSE_S = 5.0
+"""Seconds to wait for the host's word that it is free, where nobody waits for more than the end."""
 _LAST_LINES = 15
 _REPORT_S = 30
 """Seconds beyond the deadline of a gate, to read what its container says."""
@@ -129,7 +131,7 @@ class HostTarget:
         """Give the host back and close the connection; safe to repeat."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            lease.release()
+            lease.release(_CLOSE_S)
         self._engine.close()
         self._bare.close()
 
