@@ -91,10 +91,10 @@ def read_proxy(records: Records) -> dict[str, str]:
 
 def read_containers(records: Records) -> dict[str, Container]:
     found = {}
-    for row in _rows(records, "engine-containers", 26):
+    for row in _rows(records, "engine-containers", 27):
         (
             identity, name, image, image_id, status, running, exit_code, oom, restarts, policy, started,
-            cpuset, mems, nano, quota, period, memory, swap, bindings, ports, networks, *labels,
+            cpuset, mems, nano, quota, period, memory, swap, bindings, ports, networks, mounts, *labels,
         ) = row  # fmt: skip
         found[str(name).removeprefix("/")] = Container(
             id=identity,
@@ -118,6 +118,7 @@ def read_containers(records: Records) -> dict[str, Container]:
             network_ids={
                 network: (at or {}).get("NetworkID") or "" for network, at in (networks or {}).items()
             },
+            mounts=tuple(sorted(mount["Source"] for mount in mounts or () if mount.get("Source"))),
         )
     return found
 

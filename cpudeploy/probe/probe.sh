@@ -77,7 +77,7 @@ container_fields="[$(field . Id),$(field . Name),$(field .Config Image),$(field 
 ,$(field .HostConfig.RestartPolicy Name),$(field .State StartedAt),$(field .HostConfig CpusetCpus)\
 ,$(field .HostConfig CpusetMems),$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
 ,$(field .HostConfig Memory),$(field .HostConfig MemorySwap),$(field .HostConfig PortBindings)\
-,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks)\
+,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks),$(field . Mounts)\
 ,$(label .Config schema),$(label .Config deployment),$(label .Config model)\
 ,$(label .Config instance),$(label .Config release)]"
 network_fields="[$(field . Id),$(field . Name),$(field . Driver),$(field . Internal),$(field .IPAM Config)\
@@ -372,6 +372,9 @@ if test -d "$weights"; then
 	cd / || exit 1
 	for file in "$weights"/refs/*; do
 		test -e "$file" && tell_file "weights-ref:${file##*/}" "$file"
+	done
+	for file in "$weights"/claims/*; do
+		test -e "$file" && tell_file "weights-claim:${file##*/}" "$file"
 	done
 fi
 

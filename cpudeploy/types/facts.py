@@ -160,6 +160,8 @@ class Container(Struct, frozen=True, kw_only=True):
     """Network name → the container's address there (empty while stopped)."""
     network_ids: dict[str, str] = {}
     """Network name → the network it was connected to: one that was removed since can't be started on."""
+    mounts: tuple[str, ...] = ()
+    """Folders and files of the host that it sees, wherever."""
     throttled: Share | None = None
     """Share of CPU periods in which a quota of its own stopped it, since it started; None: no quota."""
 
@@ -229,7 +231,9 @@ class Weights(Struct, frozen=True, kw_only=True):
     trees: dict[str, dict[str, int]] = {}
     partial: dict[str, int] = {}
     refs: dict[str, tuple[str, ...]] = {}
-    """`<deployment>.<release>` → ids of the trees that release uses."""
+    """`<deployment>.<release>` → ids of the trees that release uses; `<deployment>.fetched`: that it got."""
+    claims: dict[str, tuple[str, ...]] = {}
+    """Deployment → sha256 of every file it fetched or is fetching."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
