@@ -55,10 +55,13 @@ def command(
     from ..report.plan_text import render_plan
     from .carrying_out import carry_out
     from .deciding import origin_of
+    from .settling import put_right
     from .site import site
     from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        if not dry_run:
+            put_right(found, origin_of(inventory))
         plan = prune_plan(
             found.deployment,
             found.facts,
