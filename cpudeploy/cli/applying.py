@@ -90,6 +90,8 @@ def apply_saved(
     finally:
         for connection in reached:
             connection.close()
+            for text in connection.notes:
+                note(connection.host.name, text)
     partial = [name for name, host in hosts.items() if host.partial]
     for name in partial:
         note(name, PARTIAL)

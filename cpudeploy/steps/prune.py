@@ -93,7 +93,7 @@ def _images(kept: Kept) -> tuple[list[Change], list[str]]:
         if tags:
             warnings.append(f"image {tags[0]} stays: no release needs it, but somebody gave it that tag")
         else:
-            changes.append(_image(each))
+            changes.append(_image(each, _asked_for(over, each)))
     return changes, warnings
 
 
@@ -105,7 +105,18 @@ def _digests(releases: Iterable[Release]) -> set[str]:
     }
 
 
-def _image(held: _Held) -> Change:
+def _asked_for(releases: Iterable[Release], held: _Held) -> str:
+    """The image's name as the last release that used it asked for it; else as the engine has it."""
+    names = [
+        instance.image_reference
+        for release in releases
+        for instance in release.instances.values()
+        if instance.container.image.rpartition("@")[2] in held.digests
+    ]
+    return names[-1] or held.image.references[0]
+
+
+def _image(held: _Held, name: str) -> Change:
     image = held.image
     return Change(
         id=f"image:{held.digests[0][:19]}",
@@ -114,7 +125,7 @@ def _image(held: _Held) -> Change:
         subject="image",
         action="remove",
         why="no release and no container uses it",
-        summary=f"{image.references[0]} · {decimal_size(image.size)}",
+        summary=f"{name} · {decimal_size(image.size)}",
         before=Fingerprint(equals={pointer("images", digest, "id"): image.id for digest in held.digests}),
         after=Fingerprint(equals={pointer("images", digest): None for digest in held.digests}),
         operations=tuple(

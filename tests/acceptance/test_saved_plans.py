@@ -157,6 +157,20 @@ def test_killed_in_the_middle_the_same_file_goes_on(site: Site, file: Path, mome
     assert apply(site, file)[0] == 6
 
 
+def test_interrupted_it_says_at_once_what_will_happen_and_then_what_is_left(site: Site, file: Path):
+    save(site, file)
+    process = start(site, file)
+    wait_for(process, "record release")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "no other change is begun, one in the middle is undone" in out
+    assert f"! {HOST}   left: tiny" in out
+    assert "apply the same file again" in out
+    code, told = apply(site, file)
+    assert code == 0, told
+
+
 def test_all_that_is_printed_is_as_its_schema_says(site: Site, file: Path):
     save(site, file)
     process = start(site, file, "--format", "json")

@@ -52,11 +52,20 @@ def test_two_plans_of_the_same_are_two_plans(file: Path) -> None:
 
 
 def test_it_is_for_its_owners_eyes_and_replaces_what_was_there_whole(file: Path) -> None:
-    file.write_text("before")
-    file.chmod(0o644)
     write_plan(file, plan_of())
+    file.chmod(0o644)
+    write_plan(file, plan_of(h1=[]))
+    assert list(read_plan(file).hosts) == ["h1"]
     assert file.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in file.parent.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize("text", [GOOD, "", '{"version": 1}'])
+def test_what_is_no_plan_is_not_written_over(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(SavedPlanError, match="is no plan"):
+        write_plan(file, plan_of())
+    assert file.read_text() == text
 
 
 @pytest.mark.parametrize("name", ["plan.json", "inventory.yaml", "no-ending"])
@@ -171,6 +180,23 @@ def test_a_secret_that_can_not_be_had_ends_it_before_anything_is_done(file: Path
     assert "cannot read secret file /nowhere/k" in done.stderr
     assert "--secrets-dir DIR" in done.stderr
     assert done.stdout == ""
+
+
+def test_where_nothing_is_to_be_done_nobody_is_reached(file: Path) -> None:
+    write_plan(file, plan_of(h1=[]))
+    done = cpudeploy("apply", str(file))
+    assert done.returncode == 0
+    assert "no changes" in done.stdout
+
+
+def test_more_that_could_not_be_seen_when_it_was_planned_is_said_and_is_no_success(file: Path) -> None:
+    plan = plan_of(h1=[])
+    hosts = {"h1": msgspec.structs.replace(plan.hosts["h1"], partial=True)}
+    write_plan(file, msgspec.structs.replace(plan, hosts=hosts))
+    done = cpudeploy("apply", str(file))
+    assert done.returncode == 1
+    assert "h1: note: more is wanted than could be seen" in done.stderr
+    assert "plan again" in done.stderr
 
 
 def test_secrets_come_from_the_folder_that_is_named(file: Path) -> None:

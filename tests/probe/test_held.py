@@ -112,6 +112,7 @@ def test_weights_are_verified_by_what_they_were_when_hashed(tree: Tree) -> None:
             tree.write(f"{WEIGHTS}/blobs/{name}.meta", f"{size} {int(stat.st_mtime)} {stat.st_ino}")
     tree.write(f"{WEIGHTS}/partial/{'d' * 64}", "half")
     tree.write(f"{WEIGHTS}/refs/rag.0001-abcd", "tree-1\ntree-2\n")
+    tree.write(f"{WEIGHTS}/claims/rag", f"{'a' * 64}\n{'b' * 64}\n")
     tree.write(f"{WEIGHTS}/trees/tree-1/sub/b.gguf", "x")
     (tree.folder / WEIGHTS / "trees/tree-1/Model A.gguf").hardlink_to(tree.folder / WEIGHTS / "blobs" / good)
     weights = tree.facts().weights
@@ -125,6 +126,7 @@ def test_weights_are_verified_by_what_they_were_when_hashed(tree: Tree) -> None:
     assert set(weights.trees["tree-1"]) == {"Model A.gguf", "sub/b.gguf"}
     assert weights.partial == {"d" * 64: 5}
     assert weights.refs == {"rag.0001-abcd": ("tree-1", "tree-2")}
+    assert weights.claims == {"rag": ("a" * 64, "b" * 64)}
 
 
 def test_releases_and_the_hosts_record(tree: Tree) -> None:
