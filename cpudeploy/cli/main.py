@@ -21,6 +21,7 @@ COMMANDS = (
     "chat",
     "history",
     "rollback",
+    "prune",
     "destroy",
     "unlock",
     "schema",
