@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import msgspec
 from ..errors import SavedPlanError
 from ..report.json_text import plan_document
 from ..types.base import SecretRef, Struct, from_data
+from ..types.facts import Facts
 from ..types.operation import Engine, PullImage
 from ..types.plan import HostPlan, Plan
 from .documents import read_bounded, refuse_newer, write_whole
@@ -27,6 +28,19 @@ _JSON = re.compile(rb'\s*\{\s*"')
 _BEGINNING = 4096
 _MOST_BYTES = 256 << 20
 """A plan of a thousand hosts has some 30 MiB."""
+PARTIAL = "more is wanted than could be seen when this was planned: once it is applied, plan again"
+_MIDDLE = (
+    "an apply ended here in the middle; this plan is stale once that is put right: apply, then save anew"
+)
+
+
+def cautions(plan: Plan, facts: Mapping[str, Facts]) -> Iterator[tuple[str, str]]:
+    """Host → what keeps a plan, now saved, from being all there is to do there."""
+    for name, host in plan.hosts.items():
+        if host.partial:
+            yield name, PARTIAL
+        if host.changes and name in facts and (facts[name].in_flight is not None or facts[name].guards):
+            yield name, _MIDDLE
 
 
 def write_plan(path: Path, plan: Plan) -> Plan:

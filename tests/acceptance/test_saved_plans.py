@@ -10,15 +10,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from cpudeploy.manifest.published import published
 from tests.acceptance.site import Site, bare_hosts, make_site
 from tests.acceptance.test_interrupted import wait_for
 from tests.lab import engine, llama
 from tests.lab.hosts import HostSpec, host_key
 from tests.lab.lab import Lab
+from tests.schemas import check_document
 
 pytestmark = pytest.mark.lab
 
@@ -178,11 +177,11 @@ def test_all_that_is_printed_is_as_its_schema_says(site: Site, file: Path):
     assert process.returncode == 0, out + err
     *events, outcome = map(json.loads, out.splitlines())
     for event in events:
-        jsonschema.validate(event, published("event"), jsonschema.Draft202012Validator)
-    jsonschema.validate(outcome, published("outcome"), jsonschema.Draft202012Validator)
-    jsonschema.validate(json.loads(file.read_text()), published("plan"), jsonschema.Draft202012Validator)
+        check_document("event", event)
+    check_document("outcome", outcome)
+    check_document("plan", json.loads(file.read_text()))
     facts = json.loads(site.run("facts", "--format", "json"))
-    jsonschema.validate(facts[HOST], published("facts"), jsonschema.Draft202012Validator)
+    check_document("facts", facts[HOST])
 
 
 def test_a_comment_on_a_merge_request_tells_plan_and_outcome(site: Site, file: Path):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cpudeploy.cli.saved import holds_plan, read_plan, secrets_of, write_plan
+from cpudeploy.cli.saved import cautions, holds_plan, read_plan, secrets_of, write_plan
 from cpudeploy.errors import SavedPlanError
 from cpudeploy.report.outcome_text import end_code, render_outcome
 from cpudeploy.types import operation as op
@@ -17,8 +17,10 @@ from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import Host, Registry, Ssh, Sudo
 from cpudeploy.types.plan import Plan
 from cpudeploy.types.resolved import Place
+from cpudeploy.types.safety import InFlight
 from tests.execute.plans import NAME, NEW, OLD, change, plan_of, replace, write_file
 from tests.execute.test_runner import Fleet
+from tests.factories import facts
 
 from .test_commands import GOOD, cpudeploy
 
@@ -197,6 +199,14 @@ def test_more_that_could_not_be_seen_when_it_was_planned_is_said_and_is_no_succe
     assert done.returncode == 1
     assert "h1: note: more is wanted than could be seen" in done.stderr
     assert "plan again" in done.stderr
+
+
+def test_a_plan_of_a_host_that_was_left_in_the_middle_is_said_to_become_stale() -> None:
+    left = InFlight(deployment="rag", plan="p", change="c", subject="qwen", holder="ops@desk")
+    plan = plan_of(h1=[write_file("/etc/x")], h2=[write_file("/etc/x")])
+    told = dict(cautions(plan, {"h1": facts("h1", in_flight=left), "h2": facts("h2")}))
+    assert list(told) == ["h1"]
+    assert "stale once that is put right" in told["h1"]
 
 
 def test_secrets_come_from_the_folder_that_is_named(file: Path) -> None:
