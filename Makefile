@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-down test lint unit lab-test docs lock clean
+.PHONY: demo demo-down test lint unit lab-test faults docs lock clean
 
 demo: $(READY)
 	@$(BIN)/python -m tests.lab.demo
@@ -31,6 +31,10 @@ lab-test: $(READY)
 	$(BIN)/python -m tests.lab up --name test
 	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab -n 3 --dist loadfile; \
 		code=$$?; $(BIN)/python -m tests.lab down --name test; exit $$code
+
+# An hour or less: breaks upgrades in every way and writes docs/reliability.md. CASE='beside/*' runs some of it.
+faults: $(READY)
+	$(BIN)/python -m tests.faults $(if $(CASE),--case '$(CASE)') $(if $(SEED),--seed $(SEED))
 
 docs: $(READY)
 	$(BIN)/python -m cpudeploy.manifest.reference docs/manifest.head.md inventories/full.yaml > docs/manifest.md

@@ -19,8 +19,9 @@ from ..types.base import SecretRef
 from ..types.deployment import Sudo
 from ..types.plan import HostPlan
 from .carrying_out import carry_out
-from .deciding import decide
+from .deciding import decide, origin_of
 from .saved import read_plan, secrets_of
+from .settling import put_right
 from .site import ask_sudo_password, site
 from .troubles import note
 
@@ -39,6 +40,7 @@ def apply_manifest(
 ) -> tuple[int, bool]:
     """Plan and apply. Returns the exit code, and whether some host may need it once more."""
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo) as found:
+        put_right(found, origin_of(inventory))
         plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
         code = carry_out(
             plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s

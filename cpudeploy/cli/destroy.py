@@ -42,9 +42,11 @@ def command(
     from ..plan import destroy_plan
     from .carrying_out import carry_out
     from .deciding import origin_of
+    from .settling import put_right
     from .site import site
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        put_right(found, origin_of(inventory))
         plan = destroy_plan(
             found.deployment,
             found.facts,

@@ -50,12 +50,15 @@ def command(
     from ..resolve.secret_marks import secret_states
     from .carrying_out import carry_out
     from .deciding import origin_of
+    from .settling import put_right
     from .site import site
     from .terminal import stdout
 
     console = stdout()
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        if not dry_run:
+            put_right(found, origin_of(inventory))
         plan = rollback_plan(
             found.deployment,
             found.manifest.playbooks,

@@ -27,6 +27,7 @@ from ..types.outcome import ChangeStatus, HostStatus
 from ..types.plan import Change, Plan
 from ..types.resolved import Place
 from ..types.safety import InFlight
+from .assign_json import assign_json
 from .change import Tell
 from .deadline import Due, DueStream
 from .describe import describe
@@ -39,6 +40,7 @@ from .gate import HealthGate
 from .guard import arm_guard, commit_guard, settle_guards
 from .hold import hold_back
 from .host_record import keep_claims
+from .json_file import keep_json
 from .lease import Lease, take_lease
 from .merge_json import merge_json
 from .pull import pull_image
@@ -179,8 +181,12 @@ class HostTarget:
                     owner=operation.owner,
                     deadline_s=operation.deadline_s,
                 )
+            case op.KeepJson():
+                keep_json(self._connection, operation)
             case op.MergeJson():
                 merge_json(self._connection, operation)
+            case op.AssignJson():
+                assign_json(self._connection, operation)
             case op.Claim() | op.Disclaim():
                 keep_claims(self._connection, operation)
             case op.Fetch():

@@ -6,8 +6,9 @@ or one string. Pure; also used by `plan/`. One template gives one string, never 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 import jinja2
 from jinja2 import nodes
@@ -100,10 +101,8 @@ def render(text: str, context: Values) -> str:
     """The string a template gives. Raises TemplateError; never longer than 64 KiB."""
     if "{" not in text:
         return text
-    sandbox = Sandbox()
     try:
-        sandbox.parse_template(text)
-        result = sandbox.from_string(text).render(context)
+        result = _template(text).render(context)
     except TemplateFault as fault:
         raise TemplateError(f"{fault.what} in a template", do=fault.do) from None
     except (jinja2.TemplateError, ArithmeticError, TypeError, ValueError) as error:
@@ -115,14 +114,28 @@ def render(text: str, context: Values) -> str:
 
 def evaluate(condition: str, context: Values) -> bool:
     """Whether a `when` holds. Raises TemplateError."""
-    sandbox = Sandbox()
     try:
-        sandbox.parse_condition(condition)
-        return bool(sandbox.compile_expression(condition, undefined_to_none=False)(context))
+        return bool(_condition(condition)(context))
     except TemplateFault as fault:
         raise TemplateError(f"{fault.what} in a condition", do=fault.do) from None
     except (jinja2.TemplateError, ArithmeticError, TypeError, ValueError) as error:
         raise TemplateError(f"a condition can't be decided: {str(error)[:200]}") from None
+
+
+@lru_cache(maxsize=1024)
+def _template(text: str) -> jinja2.Template:
+    """Checked and compiled once: a fleet renders the same few templates for every model and host."""
+    sandbox = Sandbox()
+    sandbox.parse_template(text)
+    return sandbox.from_string(text)
+
+
+@lru_cache(maxsize=1024)
+def _condition(text: str) -> Callable[..., Any]:
+    """The same for a `when`."""
+    sandbox = Sandbox()
+    sandbox.parse_condition(text)
+    return sandbox.compile_expression(text, undefined_to_none=False)
 
 
 def _check_names(tree: nodes.Node, allowed: Allowed) -> list[Finding]:

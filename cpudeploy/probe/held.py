@@ -69,9 +69,7 @@ def read_weights(records: Records) -> Weights:
 
 def _words(records: Records, prefix: str) -> dict[str, tuple[str, ...]]:
     return {
-        name: tuple(record.text.split())
-        for name, record in records.below(prefix).items()
-        if record.code == 0
+        name: tuple(record.text.split()) for name, record in records.below(prefix).items() if record.code == 0
     }
 
 

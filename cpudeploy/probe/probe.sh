@@ -413,6 +413,7 @@ while test "$number" -lt "${questions:-0}"; do
 	file) answer_file "$key" "$arg" ;;
 	disk) answer_disk "$key" ;;
 	package) packages="$packages $key" ;;
+	setting) emit "setting:$key" 0 "$arg" ;;
 	esac
 done
 if test -n "$packages"; then
