@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import HostError
-from ..types.facts import Image
+from ..types.facts import Image, Weights
 from ..types.names import STATE_DIR
 from ..types.operation import Engine, RemoveImage
 from ..types.plan import Change, Fingerprint
@@ -49,7 +49,8 @@ def _refuse_blind(context: HostContext) -> None:
             where=context.host.name,
             do="log in as root, or allow sudo for this user",
         )
-    if facts.engine.state not in ("running", "absent"):
+    # One that was uninstalled may come back with its containers.
+    if facts.engine.state != "running" and (facts.releases or facts.weights != Weights()):
         raise HostError(
             f"the container engine is {facts.engine.state}, so what its containers use can't be seen",
             where=context.host.name,

@@ -219,11 +219,12 @@ def test_a_hold_goes_with_its_release_and_old_marks_of_finished_plans_go():
     "changed",
     [
         {"engine": Engine(state="stopped")},
+        {"engine": Engine(state="absent")},
         {"engine": Engine(state="unknown", detail="no answer")},
         {"root": "none"},
         {"releases": {BOB: {"0001-aaaaaaaa": {"schema": 99}}}},
     ],
-    ids=["stopped", "unknown", "no root", "a newer cpudeploy's release"],
+    ids=["stopped", "uninstalled", "unknown", "no root", "a newer cpudeploy's release"],
 )
 def test_where_what_is_in_use_cannot_be_seen_nothing_goes(changed):
     host = SimulatedHost(facts())
@@ -234,6 +235,13 @@ def test_where_what_is_in_use_cannot_be_seen_nothing_goes(changed):
     plan = prune_plan(wanted, {"one": msgspec.structs.replace(found, **changed)}, origin="here", keep=0)
     assert plan.empty
     assert "do: " in plan.hosts["one"].unknown
+
+
+def test_a_host_that_nothing_was_ever_done_to_has_nothing_to_prune():
+    wanted, _ = wish(ALICE)
+    bare = facts(engine=Engine(state="absent"))
+    plan = prune_plan(wanted, {"one": bare}, origin="here", keep=0)
+    assert (plan.empty, plan.hosts["one"].unknown) == (True, "")
 
 
 def test_a_plan_that_is_stale_removes_nothing():

@@ -15,7 +15,7 @@ from cpudeploy.execute.change import document
 from cpudeploy.plan import matches, prune_plan
 from cpudeploy.transport.shell import assignments
 from cpudeploy.types.base import from_data, to_json
-from cpudeploy.types.facts import Facts
+from cpudeploy.types.facts import Engine, Facts
 from cpudeploy.types.names import STATE_DIR
 from cpudeploy.types.operation import Script
 from cpudeploy.types.release import Release
@@ -72,7 +72,8 @@ class Disk:
         file.write_text(f"{text}\n")
 
     def facts(self) -> Facts:
-        return msgspec.structs.replace(self.tree.facts(), host="one", root="root")
+        running = Engine(state="running")  # none is there to be asked, so nothing is in use
+        return msgspec.structs.replace(self.tree.facts(), host="one", root="root", engine=running)
 
     def names(self, path: str) -> set[str]:
         return {entry.name for entry in (self.state / path).iterdir()}
@@ -139,7 +140,7 @@ def test_what_nobody_needs_is_gone_from_the_disk(shell: list[str], left: Any, tm
     os.link(disk.weights / "trees" / "org-3" / "m.gguf", disk.weights / "trees" / ".org-3.77" / "m.gguf")
     assert disk.prune(wanted, shell)
     check_whole(disk)
-    # No engine runs here, so nothing serves: the newest stays, and the one before it.
+    # Nothing serves here: the newest stays, and the one before it.
     assert [id[:4] for id in sorted(disk.facts().releases[ALICE])] == ["0004", "0005"]
     assert disk.names("weights/trees") == {"org-1", "org-2", "org-4", "org-5"}
     assert len(disk.names("weights/blobs")) == 2 * 4
