@@ -31,6 +31,9 @@ from .options import (
     type=click.IntRange(min=0),
     help="Releases a host that stay, beside those in use and the one to roll back to.",
 )
+@click.option(
+    "--unfinished", is_flag=True, help="Also what was downloaded for an apply that did not come to use it."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @format_option("text", "json")
@@ -41,6 +44,7 @@ def command(
     ask_sudo_pass: bool,
     verbose: bool,
     keep: int,
+    unfinished: bool,
     dry_run: bool,
     yes: bool,
     output: str,
@@ -66,6 +70,7 @@ def command(
             found.deployment,
             found.facts,
             keep=keep,
+            unfinished=unfinished,
             origin=origin_of(inventory),
             unreachable=found.unreachable,
             unknown=found.unknown,
