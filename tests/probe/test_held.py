@@ -175,6 +175,22 @@ def test_of_daemon_json_only_what_steps_need_is_told(tree: Tree) -> None:
     assert b"planted" not in to_json(facts)
 
 
+def test_of_a_setting_only_whether_it_is_as_asked_or_as_claimed_is_told(tree: Tree) -> None:
+    text = '{"a": {"y": 1, "x": "planted"}, "b": "planted", "c": true, "d": 1, "e": "planted"}'
+    tree.write("etc/docker/daemon.json", text)
+    ours = {"c": "true", "d": "2", "gone": "1"}
+    claims = {
+        f"/etc/docker/daemon.json#/{key}": SharedKey(before=None, ours=value, owners=("rag",))
+        for key, value in ours.items()
+    }
+    tree.write("var/lib/cpudeploy/host.json", to_json(HostRecord(keys=claims)).decode())
+    wanted = {"a": '{"x":"planted","y":1}', "b": '"mine"', "absent": "1"}
+    facts = tree.facts([Question(kind="setting", key=key, arg=value) for key, value in wanted.items()])
+    assert isinstance(facts.engine.daemon, DaemonFile)
+    assert facts.engine.daemon.settings == {"a": True, "b": False, "c": True, "d": False}
+    assert b"planted" not in to_json(facts)
+
+
 @pytest.mark.parametrize("text", ["{broken", "[]", '{"insecure-registries": "a"}'])
 def test_a_daemon_json_that_cannot_be_understood_is_unknown(tree: Tree, text: str) -> None:
     tree.write("etc/docker/daemon.json", text)
