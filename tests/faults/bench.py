@@ -21,7 +21,7 @@ from tests.faults.cases import IN_WORDS, Case, Way
 from tests.faults.service import Service, silence
 from tests.faults.shape import differences, release_faults, shape
 from tests.lab.lab import Lab
-from tests.lab.shell import wait_until
+from tests.lab.shell import LabError, wait_until
 
 PORT = 8100
 CONTEXTS = (512, 1024)
@@ -75,7 +75,7 @@ class Bench:
 
     def prepare(self) -> None:
         """The model serves, and what the host looks like then is known."""
-        self._tiny["context"] = CONTEXTS[0]
+        self._tiny.update(context=CONTEXTS[0], replace=self.way)
         self.site.run("apply")
         self._service.start()
         self._upgrade()  # from here on every file has been written over once
@@ -107,10 +107,14 @@ class Bench:
         self._upgrade()
         result = Result(case.name, case.way, case.fault, "")
         since = time.monotonic()
-        self._break(case, result)
-        self._rest(result)
-        self._look(result, since)
-        self._heal(result)
+        try:
+            self._break(case, result)
+            self._rest(result)
+            self._look(result, since)
+            self._heal(result)
+        except (AssertionError, LabError, ValueError, subprocess.TimeoutExpired) as error:
+            result.wrong.append(f"it could not be looked at to the end: {tail(str(error))}")
+            self._apply()  # so that the next case begins on a host that serves
         return result
 
     # the upgrade
@@ -236,8 +240,7 @@ class Bench:
 
     def _look(self, result: Result, since: float) -> None:
         """What serves, and what the next plan says."""
-        plan = json.loads(self.site.run("plan", "--format", "json"))
-        (host,) = plan["hosts"].values()
+        (host,) = self._data("plan")["hosts"].values()
         changes = [f"{change['action']} {change['subject']}: {change['why']}" for change in host["changes"]]
         told = [f"{change}" for change in changes] + [host[key] for key in ("unknown",) if host.get(key)]
         result.plan = "; ".join(told) or "no changes"
@@ -273,8 +276,7 @@ class Bench:
         if tries[-1].context != self._tiny["context"]:
             result.wrong.append("after the next apply it is not the new one that answers")
         result.wrong += self._left()
-        plan = json.loads(self.site.run("plan", "--format", "json"))
-        if any(host["changes"] for host in plan["hosts"].values()):
+        if any(host["changes"] for host in self._data("plan")["hosts"].values()):
             result.wrong.append("a plan after the next apply is not empty")
 
     def _left(self) -> list[str]:
@@ -292,8 +294,16 @@ class Bench:
         return process.returncode, out + err
 
     def _facts(self) -> dict[str, Any]:
-        (facts,) = json.loads(self.site.run("facts", "--format", "json")).values()
+        (facts,) = self._data("facts").values()
         return dict(facts)
+
+    def _data(self, command: str) -> dict[str, Any]:
+        """What a command tells as JSON."""
+        out, err = self.site.start(command, "--format", "json").communicate(timeout=APPLY_S)
+        try:
+            return dict(json.loads(out))
+        except ValueError:
+            raise AssertionError(f"cpudeploy {command} told no JSON: {tail(out)} {tail(err)}") from None
 
 
 DISTURBANCES: dict[str, Callable[[Bench], None]] = {

@@ -23,13 +23,18 @@ IN_WORDS: dict[Fault, str] = {
 }
 
 CHOSEN: tuple[tuple[Way, Fault, str], ...] = (
-    ("stop-first", "cut", "stop rag_tiny_0"),
     ("stop-first", "cut", "create rag_tiny_0"),
     ("stop-first", "unplug", "start rag_tiny_0"),
     ("stop-first", "engine-restart", "create rag_tiny_0"),
     ("stop-first", "engine-kill", "wait until rag_tiny_0 serves"),
     ("stop-first", "host-restart", "create rag_tiny_0"),
-    ("stop-first", "host-restart", "restart policy of rag_tiny_0: unless-stopped"),
+    ("stop-first", "host-restart", "note that rag_tiny_0 serves"),
+    ("beside", "cut", "rename rag_tiny_0_next to rag_tiny_0"),
+    ("beside", "cut", "connect rag_tiny_0 to rag_pub"),
+    ("beside", "unplug", "connect rag_tiny_0 to rag_pub"),
+    ("beside", "engine-restart", "wait until rag_tiny_0_next serves"),
+    ("beside", "engine-kill", "disconnect rag_tiny_0_old from rag_pub"),
+    ("beside", "host-restart", "connect rag_tiny_0 to rag_pub"),
 )
 """Where everything but a kill happens: before the step of that name."""
 
