@@ -38,6 +38,7 @@ faults: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m cpudeploy.manifest.reference docs/manifest.head.md inventories/full.yaml > docs/manifest.md
+	$(BIN)/python -m cpudeploy.report.schemas schemas
 
 lock: $(READY)
 	$(BIN)/uv lock

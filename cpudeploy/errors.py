@@ -111,6 +111,10 @@ class RecordError(CpudeployError):
     """A file of recorded facts can't be written, read or understood."""
 
 
+class SavedPlanError(CpudeployError):
+    """A file with a saved plan can't be written, read or understood."""
+
+
 class HubError(CpudeployError):
     """Model files could not be resolved or fetched."""
 

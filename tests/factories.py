@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -172,7 +173,12 @@ def resolved(*wanted: Placement, **changes: Any) -> Resolved:
 
 def playbooks() -> dict[str, Playbook]:
     """The shipped playbooks."""
-    return {name: load_playbook(name, ()) for name in ("docker", "llama-cpp")}
+    return {name: _shipped(name) for name in ("docker", "llama-cpp")}
+
+
+@functools.cache
+def _shipped(name: str) -> Playbook:
+    return load_playbook(name, ())
 
 
 def container(model: str = "smol", *, release: str = "0001-aaaaaaaa", **changes: Any) -> Container:

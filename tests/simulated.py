@@ -19,6 +19,7 @@ from cpudeploy.types.plan import Change
 from cpudeploy.types.release import Release, identity, read_release
 from cpudeploy.types.safety import Guard, Hold, InFlight, Lease
 from tests.factories import container, facts
+from tests.simulated_prune import prune_records, prune_weights, remove_image
 
 
 class Killed(BaseException):
@@ -122,7 +123,7 @@ class SimulatedHost:
                 file = {"kind": "file", "size": size, "mode": "0600", "owner": "root", "sha256": "x"}
                 self.state["files"][path] = file
             case op.Fetch(file=file):
-                blob = {"size": file.size, "inode": 1, "verified": True}
+                blob = {"size": file.size, "inode": int(file.sha256[:8], 16), "verified": True}
                 self.state["weights"]["blobs"][file.sha256] = blob
             case op.Record():
                 self._record(operation)
@@ -184,12 +185,22 @@ class SimulatedHost:
         if operation.script == "install-docker-debian":
             self.state["engine"] = to_data(Engine(state="running", version="26.1.5"))
         elif operation.script == "link-tree":
-            names = [line.partition(" ")[2] for line in args["files"].splitlines()]
-            self.state["weights"]["trees"][args["tree"]] = dict.fromkeys(names, 1)
+            blobs = self.state["weights"]["blobs"]
+            files = [line.split(" ", 1) for line in args["files"].splitlines()]
+            self.state["weights"]["trees"][args["tree"]] = {
+                name: blobs[sha]["inode"] for sha, name in files
+            }
         elif operation.script == "claim-weights":
             trees = self.state["weights"]["refs"].setdefault(f"{args['deployment']}.fetched", [])
             if args["tree"] not in trees:
                 trees.append(args["tree"])
+            claims = self.state["weights"]["claims"].setdefault(args["deployment"], [])
+            shas = [line.partition(" ")[0] for line in args["files"].splitlines()]
+            claims += [sha for sha in shas if sha not in claims]
+        elif operation.script == "prune-records":
+            prune_records(self.state, args)
+        elif operation.script == "prune-weights":
+            prune_weights(self.state, args)
         elif operation.script == "forget":
             self.state["releases"].pop(args["deployment"], None)
             refs = self.state["weights"]["refs"]
@@ -235,13 +246,19 @@ class SimulatedHost:
         )
         releases = self.state["releases"].setdefault(operation.deployment, {})
         releases[operation.release] = to_data(release)
+        trees = sorted({each.tree for each in operation.instances.values() if each.tree})
+        if trees:
+            self.state["weights"]["refs"][f"{operation.deployment}.{operation.release}"] = trees
 
     def _engine(self, request: op.EngineRequest) -> None:
         containers, networks = self.state["containers"], self.state["networks"]
         match request:
             case op.PullImage(places=places):
-                image = {"id": "sha256:2", "references": [], "size": 1, "platform": "linux/amd64"}
-                self.state["images"][places[0].digest] = image
+                digest, reference = places[0].digest, places[0].reference
+                image = {"id": digest, "references": [reference], "size": 1, "platform": "linux/amd64"}
+                self.state["images"][digest] = image
+            case op.RemoveImage(reference=reference):
+                remove_image(self.state, reference)
             case op.CreateNetwork(network=name, subnet=subnet, internal=internal, labels=labels):
                 ours = labels["io.cpudeploy.deployment"]
                 networks[name] = {
@@ -301,6 +318,8 @@ class SimulatedHost:
             running=False,
             status="created",
             restart_policy="no",
+            image=request.spec.image,
+            mounts=[mount.source for mount in request.spec.mounts],
             cpuset=request.spec.cpuset,
             cpuset_mems=request.spec.cpuset_mems,
             memory=request.spec.memory,

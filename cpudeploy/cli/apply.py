@@ -1,4 +1,4 @@
-"""`cpudeploy apply`: plan, then make it so."""
+"""`cpudeploy apply`: plan, then make it so; or make so what a saved plan says."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import click
 from ..errors import ERROR, OK
 from .options import (
     adopt_option,
+    exclude,
     format_option,
-    inventory_argument,
     limit_option,
     playbooks_option,
     repack_option,
     retry_option,
+    source_argument,
     sudo_option,
     verbose_option,
 )
 
 
 @click.command("apply")
-@inventory_argument
+@source_argument
 @limit_option
 @playbooks_option
 @sudo_option
@@ -29,9 +30,15 @@ from .options import (
 @repack_option
 @retry_option
 @adopt_option
-@format_option("text", "json")
+@click.option(
+    "--secrets-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where a saved plan's secret files are, instead of the folder it was made in.",
+)
+@format_option("text", "json", "markdown")
 def command(
-    inventory: Path,
+    source: Path,
     limit: tuple[str, ...],
     playbooks: tuple[Path, ...],
     ask_sudo_pass: bool,
@@ -39,18 +46,45 @@ def command(
     repack: bool,
     retry: bool,
     adopt: bool,
+    secrets_dir: Path | None,
     output: str,
 ) -> int:
-    """Bring the hosts to what the manifest says; done only when each model has answered."""
-    from .carrying_out import carry_out
-    from .deciding import decide
-    from .site import site
+    """Bring the hosts to what the manifest says; done only when each model has answered.
+
+    With a plan that `plan -o FILE` saved: exactly that, once, on hosts that are as they were then. It needs
+    neither the manifest nor its folder.
+    """
+    from .saved import holds_plan
+
+    if holds_plan(source):
+        from .applying import apply_saved
+
+        exclude("a saved plan", {"--repack": repack, "--adopt": adopt, "--playbooks": bool(playbooks)})
+        return apply_saved(
+            source,
+            limit=limit,
+            ask_sudo=ask_sudo_pass,
+            secrets_dir=secrets_dir,
+            retry=retry,
+            output=output,
+            verbose=verbose,
+        )
+    from .applying import apply_manifest
+
+    exclude("a manifest", {"--secrets-dir": secrets_dir is not None})
 
     def once() -> tuple[int, bool]:
-        with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-            plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
-            code = carry_out(found, plan, json=output == "json", verbose=verbose)
-            return code, any(host.partial for host in plan.hosts.values())
+        return apply_manifest(
+            source,
+            limit=limit,
+            playbooks=playbooks,
+            ask_sudo=ask_sudo_pass,
+            repack=repack,
+            retry=retry,
+            adopt=adopt,
+            output=output,
+            verbose=verbose,
+        )
 
     code, more = once()
     # A second time for what could not be seen the first time; never a third. 1 says only that something was

@@ -6,54 +6,80 @@ Whether anybody reads what is said here changes nothing about what is done.
 
 from __future__ import annotations
 
-import click
+from collections.abc import Callable, Collection
 
-from ..errors import ConnectError
+import click
+import msgspec
+
 from ..execute import HostTarget, Target, execute
 from ..report.json_text import json_line
 from ..report.live import live
+from ..report.outcome_markdown import render_outcome_markdown
 from ..report.outcome_text import end_code, outcome_data, render_outcome
 from ..report.plan_text import render_plan
-from ..transport import connect
+from ..secrets import Secrets
+from ..transport import Connection, connect
 from ..types.base import from_json, to_json
 from ..types.facts import Question
 from ..types.plan import HostPlan, Plan
-from .site import Site
-from .terminal import stdout
+from .terminal import stderr, stdout
+
+Reach = Callable[[HostPlan], Connection]
+"""An open connection to a host of the plan. Raises ConnectError. Called from several threads."""
 
 
-def carry_out(site: Site, decided: Plan, *, json: bool, verbose: bool) -> int:
-    """Execute and report; returns the exit code. `json`: a line an event, then the outcome on the last."""
+def carry_out(
+    decided: Plan,
+    reach: Reach,
+    secrets: Secrets,
+    *,
+    output: str,
+    verbose: bool,
+    facts_s: float | None = None,
+    only: Collection[str] | None = None,
+    retry: bool = False,
+) -> int:
+    """Execute and report; returns the exit code. `only`: hosts to do it on, None: on all of the plan.
+    `retry`: also what this plan failed with before.
+
+    `output`: `text`; `json`, a line an event, then the outcome on the last; `markdown`, one comment at the
+    end, progress on stderr meanwhile.
+    """
     plan = from_json(to_json(decided), Plan)
+    shown = plan if only is None else _narrowed(plan, only)
     command = click.get_current_context().info_name or "apply"
     console = stdout()
-    if not json:
+    if output == "text":
         console.try_write(
-            render_plan(
-                plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=site.facts_s
-            )
+            render_plan(shown, colour=console.colour, width=console.width, verbose=verbose, facts_s=facts_s)
         )
         console.try_write("")
 
     def open_target(host_plan: HostPlan) -> Target:
-        name = host_plan.host.name
-        connection = site.connections.get(name)
-        if connection is None:
-            raise ConnectError("not connected", where=name)
         asked = tuple(Question(kind=kind, key=key, arg=arg) for kind, key, arg in host_plan.questions)  # type: ignore[arg-type]
+        connection = reach(host_plan)
         return HostTarget(
             connection,
             plan=plan,
-            secrets=site.secrets,
+            secrets=secrets,
             questions=asked,
             command=command,
-            reconnect=lambda: connect(connection.host, site.secrets),
+            reconnect=lambda: connect(connection.host, secrets),
         )
 
-    with live(console, plan, json=json) as progress:
-        outcome = execute(plan, open_target, progress.tell)
-    if json:
-        console.try_write(json_line(outcome_data(outcome, plan)))
+    with live(stderr() if output == "markdown" else console, shown, json=output == "json") as progress:
+        outcome = execute(plan, open_target, progress.tell, only=only, retry=retry)
+    if output == "json":
+        console.try_write(json_line(outcome_data(outcome, shown)))
+    elif output == "markdown":
+        console.try_write(render_outcome_markdown(outcome, shown))
     else:
-        console.try_write(render_outcome(outcome, plan, colour=console.colour, width=console.width))
-    return end_code(outcome, plan)
+        console.try_write(render_outcome(outcome, shown, colour=console.colour, width=console.width))
+    return end_code(outcome, shown)
+
+
+def _narrowed(plan: Plan, hosts: Collection[str]) -> Plan:
+    """The plan as if it had these hosts alone: to be shown only, for its id is another."""
+    return msgspec.structs.replace(
+        plan, hosts={name: host for name, host in plan.hosts.items() if name in hosts}
+    )

@@ -17,7 +17,7 @@ from ..types.deployment import Deployment
 from ..types.plan import Plan
 from ..types.resolved import Resolved
 from .records import read_facts, read_records
-from .site import Site, narrowed, read_manifest
+from .site import Site, narrowed, read_manifest, tell_awaited
 
 
 def decide(
@@ -46,7 +46,11 @@ def resolve_for(site: Site) -> Resolved:
     told = plannable(narrowed(site.deployment, site.facts), playbooks)
     folder = cache_folder()
     cache = None if folder is None else folder / "resolve"
-    return resolve(told, site.facts, playbooks, site.secrets, cache=cache)
+    return resolve(told, site.facts, playbooks, site.secrets, cache=cache, waiting=_still_asking)
+
+
+def _still_asking(awaited: Sequence[str]) -> None:
+    tell_awaited([f"for {name}" for name in awaited])
 
 
 def decide_recorded(

@@ -26,7 +26,7 @@ from .options import (
 @verbose_option
 @adopt_option
 @click.option("--yes", is_flag=True, help="Do it without asking.")
-@format_option("text", "json")
+@format_option("text", "json", "markdown")
 def command(
     inventory: Path,
     limit: tuple[str, ...],
@@ -42,9 +42,11 @@ def command(
     from ..plan import destroy_plan
     from .carrying_out import carry_out
     from .deciding import origin_of
+    from .settling import put_right
     from .site import site
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        put_right(found, origin_of(inventory))
         plan = destroy_plan(
             found.deployment,
             found.facts,
@@ -58,4 +60,6 @@ def command(
                 raise UsageError("destroy needs --yes where nobody can be asked")
             hosts = ", ".join(name for name, host in plan.hosts.items() if host.changes)
             click.confirm(f"Remove everything of {plan.deployment} from {hosts}?", abort=True, err=True)
-        return carry_out(found, plan, json=output == "json", verbose=verbose)
+        return carry_out(
+            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+        )

@@ -21,7 +21,9 @@ COMMANDS = (
     "chat",
     "history",
     "rollback",
+    "prune",
     "destroy",
+    "unlock",
     "schema",
 )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
-from ..errors import UsageError
+from ..errors import CpudeployError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,6 +17,12 @@ DEFAULT_INVENTORY = "inventory.yaml"
 
 inventory_argument = click.argument(
     "inventory", default=DEFAULT_INVENTORY, type=click.Path(path_type=Path, dir_okay=True)
+)
+source_argument = click.argument(
+    "source",
+    metavar="[INVENTORY|PLAN]",
+    default=DEFAULT_INVENTORY,
+    type=click.Path(path_type=Path, dir_okay=True),
 )
 inventory_option = click.option(
     "-i",
@@ -61,8 +68,9 @@ def exclude(option: str, others: Mapping[str, bool]) -> None:
 
 
 def format_option(*formats: str) -> Callable[[F], F]:
-    """`--format`, the first of `formats` being the default."""
-    return click.option(
+    """`--format`, the first of `formats` being the default. With `json` an error that ends the command is a
+    document on stdout too, beside its words on stderr."""
+    option = click.option(
         "--format",
         "output",
         type=click.Choice(formats),
@@ -70,3 +78,25 @@ def format_option(*formats: str) -> Callable[[F], F]:
         show_default=True,
         help="How to print the result.",
     )
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def telling(*arguments: Any, **values: Any) -> Any:
+            try:
+                return command(*arguments, **values)
+            except CpudeployError as error:
+                if values["output"] == "json":
+                    _tell_error(error)
+                raise
+
+        return option(cast("F", telling))
+
+    return decorate
+
+
+def _tell_error(error: CpudeployError) -> None:
+    from ..report.json_text import json_line
+    from ..report.written import error_data
+    from .terminal import stdout
+
+    stdout().try_write(json_line(error_data(error)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -33,6 +34,14 @@ from .options import (
 @retry_option
 @adopt_option
 @facts_option("Plan from what `facts -o DIR` recorded: no host, registry or Hub is asked, no secret read.")
+@click.option(
+    "-o",
+    "--out",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Save the plan too, to be carried out once by `apply FILE`.",
+)
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
 @format_option("text", "json", "markdown")
 def command(
@@ -45,15 +54,18 @@ def command(
     retry: bool,
     adopt: bool,
     facts: Path | None,
+    file: Path | None,
     detailed_exitcode: bool,
     output: str,
 ) -> int:
     """Show what apply would change, and why. Changes nothing."""
     from .deciding import decide, decide_recorded
+    from .saved import write_plan
     from .site import site
 
     if facts is not None:
-        exclude("--facts", {"--ask-sudo-pass": ask_sudo_pass})
+        # A plan of records can be read, never applied: there is nothing to save it for.
+        exclude("--facts", {"--ask-sudo-pass": ask_sudo_pass, "-o": file is not None})
         plan = decide_recorded(
             inventory, facts, playbooks=playbooks, limit=limit, repack=repack, retry=retry, adopt=adopt
         )
@@ -61,19 +73,36 @@ def command(
     else:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
             plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
+            if file is not None:
+                plan = write_plan(file, plan)
             _show(plan, output, verbose, found.facts_s)
+            if file is not None:
+                _tell_saved(plan, file, output)
     return _code(plan, detailed=detailed_exitcode)
 
 
+def _tell_saved(plan: Plan, file: Path, output: str) -> None:
+    """What can be done with the file now; beside a document for programs, on stderr."""
+    from .applying import PARTIAL
+    from .terminal import stderr, stdout
+    from .troubles import note
+
+    for name, host in plan.hosts.items():
+        if host.partial:
+            note(name, PARTIAL)
+    nothing = "it changes nothing" if plan.empty else f"cpudeploy apply {shlex.quote(str(file))}"
+    (stdout() if output == "text" else stderr()).try_write(f"saved in {file}: {nothing}")
+
+
 def _show(plan: Plan, output: str, verbose: bool, facts_s: float | None) -> None:
-    from ..report.json_text import json_document
+    from ..report.json_text import plan_document
     from ..report.plan_markdown import render_plan_markdown
     from ..report.plan_text import render_plan
     from .terminal import stdout
 
     console = stdout()
     if output == "json":
-        console.write(json_document(plan))
+        console.write(plan_document(plan))
     elif output == "markdown":
         console.write(render_plan_markdown(plan))
     else:

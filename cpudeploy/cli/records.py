@@ -6,10 +6,6 @@ secret. Files are written whole or not at all; what can't be understood is one e
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,12 +19,12 @@ from ..types.base import from_data
 from ..types.facts import Facts
 from ..types.records import Records
 from .believing import Contradiction, check_facts
+from .documents import read_bounded, refuse_newer, write_whole
 
 T = TypeVar("T", Facts, Records)
 _RESOLVED = "resolved.json"
 _MOST_BYTES = 64 << 20
 """A record of a host with hundreds of containers has a few hundred KiB."""
-_SCHEMA = re.compile(r"(cpudeploy\.[a-z]+)/([0-9]{1,6})")
 
 
 def write_facts(folder: Path, facts: Iterable[Facts]) -> list[Path]:
@@ -74,30 +70,22 @@ def _facts_path(folder: Path, host: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-            written = Path(file.name)
-            try:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-                written.chmod(0o644)
-                written.replace(path)
-            except BaseException:
-                written.unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise RecordError(
-            f"can't be written: {error.strerror or error}", where=str(path), do="choose another folder"
-        ) from None
+    write_whole(path, text, mode=0o644, wrong=RecordError, do="choose another folder")
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
     again = f"remove it and record again: cpudeploy facts -o {path.parent}"
     try:
-        data: Any = msgspec.json.decode(_bytes(path))
-        _refuse_newer(path, data, kind.__struct_defaults__[0])
+        data: Any = msgspec.json.decode(
+            read_bounded(path, _MOST_BYTES, wrong=RecordError, what="record", do="record it again")
+        )
+        refuse_newer(
+            path,
+            data,
+            kind.__struct_defaults__[0],
+            wrong=RecordError,
+            do="use that version, or record it again with this one",
+        )
         record = from_data(data, kind)
         if isinstance(record, Facts):
             check_facts(record)
@@ -111,28 +99,3 @@ def _read(path: Path, kind: type[T]) -> T | None:
         told = isinstance(error, (msgspec.ValidationError, Contradiction))
         detail = f": {str(error)[:200]}" if told else ""
         raise RecordError(f"is damaged{detail}", where=str(path), do=again) from None
-
-
-def _bytes(path: Path) -> bytes:
-    """A file's content. Raises OSError; RecordError for what would wait for a writer, or never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise RecordError("is not a file", where=str(path), do="record facts in a folder of their own")
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise RecordError(
-            f"is larger than {_MOST_BYTES >> 20} MiB, as no record is", where=str(path), do="record it again"
-        )
-    return data
-
-
-def _refuse_newer(path: Path, data: Any, ours: str) -> None:
-    """Raises RecordError for a document of this kind that a newer version of ours has written."""
-    told = _SCHEMA.fullmatch(str(data.get("schema"))) if isinstance(data, dict) else None
-    known = _SCHEMA.fullmatch(ours)
-    if told and known and told[1] == known[1] and int(told[2]) > int(known[2]):
-        raise RecordError(
-            f"was written by a newer cpudeploy ({told[0]}; this one reads {ours})",
-            where=str(path),
-            do="use that version, or record it again with this one",
-        )

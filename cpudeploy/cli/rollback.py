@@ -45,17 +45,20 @@ def command(
     the next apply brings back what that says.
     """
     from ..plan import rollback_plan
-    from ..report.json_text import json_document
+    from ..report.json_text import plan_document
     from ..report.plan_text import render_plan
     from ..resolve.secret_marks import secret_states
     from .carrying_out import carry_out
     from .deciding import origin_of
+    from .settling import put_right
     from .site import site
     from .terminal import stdout
 
     console = stdout()
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        if not dry_run:
+            put_right(found, origin_of(inventory))
         plan = rollback_plan(
             found.deployment,
             found.manifest.playbooks,
@@ -69,7 +72,7 @@ def command(
         )
         if dry_run:
             console.write(
-                json_document(plan)
+                plan_document(plan)
                 if output == "json"
                 else render_plan(
                     plan,
@@ -81,7 +84,9 @@ def command(
             )
             impossible = any(host.unknown or host.left_out for host in plan.hosts.values())
             return worst([ERROR if impossible else OK, found.code])
-        code = carry_out(found, plan, json=output == "json", verbose=verbose)
+        code = carry_out(
+            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+        )
         if output == "text" and not plan.empty:
             console.try_write("the manifest is as it was: the next apply brings back what it says")
         return code

@@ -19,8 +19,11 @@ def command(document: str) -> None:
     inventory  the manifest
     include    a file that a manifest includes
     playbook   a playbook
-    plan       what `plan --format json` prints
+    plan       what `plan --format json` prints and `plan -o` saves
     facts      what one host told: an entry of what `facts --format json` prints
     resolved   what registries and Hubs told
+    outcome    what came of an apply or destroy: the last line of `--format json`
+    event      what happens meanwhile: every other line of it
+    error      why a command did nothing: what `--format json` prints then
     """
     stdout().write(json.dumps(published(document), indent=2, ensure_ascii=False))

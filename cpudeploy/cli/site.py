@@ -26,6 +26,7 @@ from ..transport import Connection, Starts, connect
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, Sudo
 from ..types.facts import Facts
+from ..types.plan import HostPlan
 from .terminal import stderr
 from .troubles import code_of, note
 
@@ -64,6 +65,13 @@ class Site:
         """Hosts that were reached, or could have been, but of which nothing is known: name → why."""
         reached = self.troubles.keys() - self.unreachable.keys()
         return {name: error.sentence for name, error in self.troubles.items() if name in reached}
+
+    def connection(self, plan: HostPlan) -> Connection:
+        """The open connection to a host. Raises ConnectError where there is none."""
+        name = plan.host.name
+        if name not in self.connections:
+            raise ConnectError("not connected", where=name)
+        return self.connections[name]
 
     @property
     def code(self) -> int:
@@ -130,9 +138,13 @@ def _reach(found: Site) -> None:
 def _tell_who_is_awaited(asked: Mapping[str, Future[Any]]) -> None:
     """Wait for all, with a sign of life on stderr for as long as some host lets us wait."""
     while waiting := wait(asked.values(), timeout=_SIGN_OF_LIFE_S).not_done:
-        names = [name for name, future in asked.items() if future in waiting]
-        shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
-        stderr().try_write(f"still asking {shown}")
+        tell_awaited([name for name, future in asked.items() if future in waiting])
+
+
+def tell_awaited(names: Sequence[str]) -> None:
+    """A sign of life on stderr: who or what has not answered yet."""
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
+    stderr().try_write(f"still asking {shown}")
 
 
 def _one(found: Site, host: Host, starts: Starts) -> Facts | CpudeployError:
@@ -174,7 +186,8 @@ def _limited(deployment: Deployment, limit: Sequence[str]) -> Deployment:
     return narrowed(deployment, limit)
 
 
-def _with_asked_sudo(deployment: Deployment, secrets: Secrets) -> Deployment:
+def ask_sudo_password(secrets: Secrets) -> SecretRef:
+    """Ask for it on the terminal; the reference that `secrets` then knows it under."""
     import sys
     from getpass import getpass
 
@@ -182,6 +195,11 @@ def _with_asked_sudo(deployment: Deployment, secrets: Secrets) -> Deployment:
         raise UsageError("--ask-sudo-pass needs a terminal", do="use sudo: {password: {from_env: NAME}}")
     ref = SecretRef(kind="asked", name="sudo")
     secrets.remember(ref, Secret(getpass("sudo password: ")))
+    return ref
+
+
+def _with_asked_sudo(deployment: Deployment, secrets: Secrets) -> Deployment:
+    ref = ask_sudo_password(secrets)
     hosts: Mapping[str, Host] = {
         name: msgspec.structs.replace(host, sudo=Sudo(use=host.sudo.use, password=ref))
         for name, host in deployment.hosts.items()

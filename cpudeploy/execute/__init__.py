@@ -9,6 +9,7 @@ from __future__ import annotations
 from .change import Target
 from .engine import EngineClient
 from .runner import execute
+from .settling import settle, unsettled
 from .target import HostTarget
 
-__all__ = ["EngineClient", "HostTarget", "Target", "execute"]
+__all__ = ["EngineClient", "HostTarget", "Target", "execute", "settle", "unsettled"]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ..errors import ConnectError, CpudeployError, GateFailed, Locked, OperationFailed, StalePlan
-from ..plan.fingerprint import matches
+from ..plan.fingerprint import changed_since, matches
 from ..types import operation as op
 from ..types.base import to_json
 from ..types.event import ChangeFinished, ChangeStarted, Event, Note, OperationStarted, Progress
@@ -82,10 +82,7 @@ def check_fresh(change: Change, facts: Any, *, quantities: bool) -> bool:
     before = change.before if quantities else msgspec.structs.replace(change.before, at_least={})
     wrong = matches(before, facts)
     if wrong:
-        raise StalePlan(
-            f"{change.subject}: {'; '.join(str(mismatch) for mismatch in wrong)}",
-            do="the host changed since the plan was made: plan again",
-        )
+        raise StalePlan(changed_since(wrong), do="the host changed since the plan was made: plan again")
     return True
 
 
@@ -166,6 +163,8 @@ def undo(change: Change, target: Target, host: str, tell: Tell, *, prove: bool =
     for operation in change.revert or ():
         if isinstance(operation, op.Wait) and not prove:
             continue
+        if isinstance(operation, op.GuardCommit) and not worked:
+            continue  # what we could not put back, the guard still can
         tell(_started(host, change, operation, f"revert: {describe(operation)}"))
         try:
             target.perform(operation, _relay(host, change, tell))
@@ -190,7 +189,7 @@ def _may_be_cut(operation: op.Operation) -> bool:
     """Cut short these leave nothing half-done: a fetch resumes, a pull is atomic, the others only look."""
     if isinstance(operation, op.Engine):
         return isinstance(operation.request, op.PullImage)
-    return isinstance(operation, op.Fetch | op.Wait | op.Http)
+    return isinstance(operation, op.Fetch | op.Wait | op.Http | op.Drain)
 
 
 def _relay(host: str, change: Change, tell: Tell) -> Tell:
@@ -205,7 +204,14 @@ def _relay(host: str, change: Change, tell: Tell) -> Tell:
 
 
 def _started(host: str, change: Change, operation: op.Operation, text: str) -> OperationStarted:
-    return OperationStarted(host=host, change=change.id, operation=operation.id, text=text)
+    return OperationStarted(
+        host=host,
+        change=change.id,
+        operation=operation.id,
+        text=text,
+        at_most_s=operation.deadline_s if isinstance(operation, op.Wait | op.Drain) else 0,
+        may_be_cut=_may_be_cut(operation),
+    )
 
 
 def _end(

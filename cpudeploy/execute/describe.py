@@ -14,6 +14,10 @@ def describe(operation: op.Operation) -> str:
             return f"run {script}"
         case op.Put(path=path):
             return f"write {path}"
+        case op.KeepJson(path=path):
+            return f"keep what {path} is"
+        case op.AssignJson(path=path, values=values, release=release):
+            return f"edit {', '.join((*values, *release))} in {path}"
         case op.MergeJson(path=path, key=key):
             return f"edit {key} in {path}"
         case op.Claim(keys=keys):

@@ -56,6 +56,8 @@ class PullProgress:
     expected: int
     _done: dict[str, int] = field(default_factory=dict)
     _total: dict[str, int] = field(default_factory=dict)
+    _unpacked: set[str] = field(default_factory=set)
+    _begun: set[str] = field(default_factory=set)
 
     def take(self, message: dict[str, Any]) -> bool:
         """Count one message; True when it shows that something moved."""
@@ -66,6 +68,10 @@ class PullProgress:
             self._total[layer] = max(int(detail.get("total") or 0), self._total.get(layer, 0))
             self._done[layer] = max(int(detail.get("current") or 0), before)
             return self._done[layer] > before
+        if status == "Extracting":
+            self._begun.add(layer)
+        elif status == "Pull complete":
+            self._unpacked.add(layer)
         if status in _DONE and layer in self._total:
             self._done[layer] = self._total[layer]
         return not status.startswith("Retrying")
@@ -74,6 +80,13 @@ class PullProgress:
     def done(self) -> int:
         """Bytes downloaded so far."""
         return sum(self._done.values())
+
+    @property
+    def unpacking(self) -> str:
+        """`unpacking layer 2 of 5`, while one is; empty otherwise."""
+        if not self._begun - self._unpacked:
+            return ""
+        return f"unpacking layer {len(self._unpacked) + 1} of {max(len(self._total), len(self._begun))}"
 
     @property
     def total(self) -> int:

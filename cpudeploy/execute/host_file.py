@@ -54,7 +54,7 @@ def edit_file(connection: Connection, path: str, edit: Edit, *, mode: str, deadl
     `edit` may be called again, when somebody else wrote in between, and may raise.
     """
     for _ in range(_TRIES):
-        old = _read(connection, path, deadline_s)
+        old = read_file(connection, path, deadline_s)
         new = edit(old)
         if new == old or _replaced(connection, path, old, new, mode, deadline_s):
             return
@@ -66,7 +66,8 @@ def sha256_of(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
-def _read(connection: Connection, path: str, deadline_s: float) -> bytes | None:
+def read_file(connection: Connection, path: str, deadline_s: float) -> bytes | None:
+    """The content of a file, as root; None: absent. Raises OperationFailed when it can't be read."""
     done = connection.run(_READ, args={"path": path}, deadline_s=deadline_s)
     if done.rc == _ABSENT:
         return None

@@ -21,7 +21,7 @@ def keep_claims(connection: Connection, operation: Claim | Disclaim, path: str =
     """Write the claims down, or take them out. Raises OperationFailed for a record that can't be read."""
 
     def edit(data: bytes | None) -> bytes | None:
-        known = _record(data, path)
+        known = record_of(data, path)
         if isinstance(operation, Claim):
             wanted = known.claimed(operation.keys)
         else:
@@ -33,7 +33,8 @@ def keep_claims(connection: Connection, operation: Claim | Disclaim, path: str =
     edit_file(connection, path, edit, mode="0600", deadline_s=operation.deadline_s)
 
 
-def _record(data: bytes | None, path: str) -> HostRecord:
+def record_of(data: bytes | None, path: str) -> HostRecord:
+    """The record in a file's content. Raises OperationFailed where it is none."""
     if data is None:
         return HostRecord()
     try:

@@ -191,7 +191,7 @@ class HostRun:
             outcome = self._outcomes.get(change.id)
             if outcome is not None and outcome.status == "done":
                 for mismatch in matches(change.after, facts):
-                    text = f"done, but the host is not as planned: {mismatch}"
+                    text = f"done, but the host is not as planned: {mismatch.still}"
                     self._tell(Note(host=self.name, change=change.id, text=text, level="warning"))
 
     def _note_end(self, target: Target, status: HostStatus) -> None:

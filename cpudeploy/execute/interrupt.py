@@ -10,6 +10,9 @@ from types import FrameType
 
 from ..errors import INTERRUPTED, CpudeployError
 
+_TELL_S = 5.0
+"""Seconds to wait until the last wish was told: a log that takes nothing keeps nobody from ending."""
+
 
 class Interrupted(CpudeployError):
     """Work stopped because somebody asked for it; what it did so far stays usable."""
@@ -20,7 +23,10 @@ class Interrupted(CpudeployError):
 class Interrupt:
     """Asked once: stop after the running operation. Asked twice: stop now, by closing connections."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[bool], None] = lambda now: None) -> None:
+        """`told(now)` hears of each wish, in a thread of its own; `now`: there is no time left."""
+        self._told = told
+        self._telling: list[threading.Thread] = []
         self._asked = threading.Event()
         self._now = threading.Event()
         self._lock = threading.RLock()
@@ -34,13 +40,22 @@ class Interrupt:
         """One more wish to stop."""
         if not self._asked.is_set():
             self._asked.set()
+            self._tell(now=False)
             return
+        if not self._now.is_set():
+            self._tell(now=True)
         self._now.set()
         with self._lock:
             closers, self._closers = self._closers, []
         for close in closers:
             # In a thread of its own: this may run in a signal handler, and closing may block.
             threading.Thread(target=close, daemon=True).start()
+
+    def _tell(self, *, now: bool) -> None:
+        # So may telling: who is interrupted may be telling something at this very moment.
+        thread = threading.Thread(target=self._told, args=(now,), daemon=True)
+        self._telling.append(thread)
+        thread.start()
 
     def on_now(self, close: Callable[[], None]) -> None:
         """Have `close` called when there is no time left; at once if that is so already."""
@@ -65,3 +80,5 @@ class Interrupt:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            for thread in self._telling:
+                thread.join(_TELL_S)

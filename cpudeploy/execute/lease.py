@@ -32,7 +32,8 @@ _ANSWER_S = 30.0
 """Seconds to wait for the keeper's answer to a line."""
 _START_S = 60.0
 """Seconds to have taken the lease, or to know who has it."""
-_CLOSE_S = 5.0
+_BUSY_S = 1.0
+"""Seconds to wait for another thread's answer before letting go without a word, which says the same."""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,16 +121,18 @@ class Lease:
         """A line of `audit.jsonl`; the host adds its time."""
         self._tell(f"audit {self._event(**event)}")
 
-    def release(self) -> None:
-        """Give it back; guards that are still armed are fired first. Without it that is done."""
-        if self._done.is_set():
-            return
-        try:
-            self._ask("bye")
-        except CpudeployError:
-            pass  # lost, or out of reach: then it is not ours to give
-        finally:
-            self.close()
+    def release(self, wait_s: float = _ANSWER_S) -> None:
+        """Give it back; guards that are still armed are fired first, for which is waited `wait_s` at most.
+        Without the lease that is done."""
+        if self._over is None and self._lock.acquire(timeout=_BUSY_S):
+            try:
+                self._send("bye")
+                self._answer(wait_s)
+            except CpudeployError:
+                pass  # lost, or out of reach: then it is not ours to give
+            finally:
+                self._lock.release()
+        self.close()
 
     def close(self) -> None:
         """Let go, without waiting for long: the end of the channel says the same to the host."""
@@ -279,7 +282,8 @@ def _lost(line: str, where: str) -> Locked:
     about = about_from(line)
     if not line:
         return Locked(
-            "the lease on this host was taken from us (unlock); nothing was changed since",
+            "this host is not ours any more: somebody unlocked it, or nothing was heard from here for so "
+            "long that a guard put back what it guards",
             where=where,
             do="plan again",
         )

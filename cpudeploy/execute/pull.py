@@ -21,6 +21,7 @@ _TRIES = 3
 _TELL_EVERY_S = 0.5
 
 Login = Callable[[Place], dict[str, str] | None]
+Told = Callable[[int, int, str], None]
 
 
 class _Stalled(Exception):
@@ -31,12 +32,13 @@ def pull_image(
     engine: EngineClient,
     request: PullImage,
     login: Login,
-    progress: Callable[[int, int], None],
+    progress: Told,
     note: Callable[[str], None],
     *,
     stall_s: float = _STALL_S,
 ) -> None:
-    """Pull unless one of the places' images is there. `progress(done, total)` in bytes, `note` a sentence."""
+    """Pull unless one of the places' images is there. `progress(done, total, text)`: bytes, and what it does
+    beside downloading; `note` a sentence."""
     if any(engine.image(place.reference) is not None for place in request.places):
         return
     refused: list[str] = []
@@ -44,7 +46,7 @@ def pull_image(
         reason = _from_place(engine, place, request, login, progress, note, stall_s)
         if not reason:
             _check(engine, place, request)
-            progress(request.size, request.size)
+            progress(request.size, request.size, "")
             return
         refused.append(f"{place.registry}: {reason}")
         if place is not request.places[-1]:
@@ -60,7 +62,7 @@ def _from_place(
     place: Place,
     request: PullImage,
     login: Login,
-    progress: Callable[[int, int], None],
+    progress: Told,
     note: Callable[[str], None],
     stall_s: float,
 ) -> str:
@@ -90,9 +92,7 @@ def _from_place(
     return reason
 
 
-def _watch(
-    sums: PullProgress, progress: Callable[[int, int], None], stall_s: float
-) -> Callable[[dict[str, Any]], None]:
+def _watch(sums: PullProgress, progress: Told, stall_s: float) -> Callable[[dict[str, Any]], None]:
     """Sums messages, tells now and then, and ends a pull whose messages are no progress."""
     moved = told = time.monotonic()
 
@@ -105,7 +105,7 @@ def _watch(
             raise _Stalled
         if now - told >= _TELL_EVERY_S:
             told = now
-            progress(sums.done, sums.total)
+            progress(sums.done, sums.total, sums.unpacking)
 
     return message
 

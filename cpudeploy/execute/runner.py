@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from ..errors import Locked, UsageError
 from ..types.base import from_json, to_json
-from ..types.event import Event
+from ..types.event import Event, StopAsked
 from ..types.outcome import Outcome
 from ..types.plan import Plan
 from .change import Tell
@@ -24,9 +24,16 @@ from .locking import lock_all
 
 
 def execute(
-    plan: Plan, open_target: OpenTarget, tell: Tell, *, parallel: int = 16, retry: bool = False
+    plan: Plan,
+    open_target: OpenTarget,
+    tell: Tell,
+    *,
+    parallel: int = 16,
+    retry: bool = False,
+    only: Collection[str] | None = None,
 ) -> Outcome:
-    """Carry `plan` out, `parallel` hosts at a time. Never raises for what goes wrong on a host.
+    """Carry `plan` out, `parallel` hosts at a time. Never raises for what goes wrong on a host. `only`: on
+    these of its hosts; the others are not even looked at.
 
     `open_target` and `tell` are called from several threads; `tell` by one at a time. That it fails is no
     reason to stop or to undo anything: the first time it does is in the outcome's warnings. `retry`: also
@@ -40,9 +47,13 @@ def execute(
         )
     started = time.monotonic()
     plan = from_json(to_json(plan), Plan)  # whoever made it: only what its JSON form says counts
-    interrupt = Interrupt()
     telling = _Telling(tell)
-    runs = [HostRun(name, plan, open_target, telling, interrupt, retry=retry) for name in plan.hosts]
+    interrupt = Interrupt(lambda now: telling(StopAsked(now=now)))
+    runs = [
+        HostRun(name, plan, open_target, telling, interrupt, retry=retry)
+        for name in plan.hosts
+        if only is None or name in only
+    ]
     with interrupt.listening():
         _together([run.connect for run in runs], parallel)
         _lock(runs, plan.id, parallel)

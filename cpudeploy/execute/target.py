@@ -27,6 +27,7 @@ from ..types.outcome import ChangeStatus, HostStatus
 from ..types.plan import Change, Plan
 from ..types.resolved import Place
 from ..types.safety import InFlight
+from .assign_json import assign_json
 from .change import Tell
 from .deadline import Due, DueStream
 from .describe import describe
@@ -39,11 +40,14 @@ from .gate import HealthGate
 from .guard import arm_guard, commit_guard, settle_guards
 from .hold import hold_back
 from .host_record import keep_claims
+from .json_file import keep_json
 from .lease import Lease, take_lease
 from .merge_json import merge_json
 from .pull import pull_image
 from .record import prove, write_record
 
+_CLOSE_S = 5.0
+"""Seconds to wait for the host's word that it is free, where nobody waits for more than the end."""
 _LAST_LINES = 15
 _REPORT_S = 30
 """Seconds beyond the deadline of a gate, to read what its container says."""
@@ -129,7 +133,7 @@ class HostTarget:
         """Give the host back and close the connection; safe to repeat."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            lease.release()
+            lease.release(_CLOSE_S)
         self._engine.close()
         self._bare.close()
 
@@ -177,8 +181,12 @@ class HostTarget:
                     owner=operation.owner,
                     deadline_s=operation.deadline_s,
                 )
+            case op.KeepJson():
+                keep_json(self._connection, operation)
             case op.MergeJson():
                 merge_json(self._connection, operation)
+            case op.AssignJson():
+                assign_json(self._connection, operation)
             case op.Claim() | op.Disclaim():
                 keep_claims(self._connection, operation)
             case op.Fetch():
@@ -355,9 +363,9 @@ class HostTarget:
         return told
 
 
-def _bytes(operation: str, tell: Tell) -> Callable[[int, int], None]:
-    def progress(done: int, total: int) -> None:
-        tell(Progress(host="", change="", operation=operation, done=done, total=total))
+def _bytes(operation: str, tell: Tell) -> Callable[..., None]:
+    def progress(done: int, total: int, text: str = "") -> None:
+        tell(Progress(host="", change="", operation=operation, done=done, total=total, text=text))
 
     return progress
 

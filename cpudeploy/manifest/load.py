@@ -13,6 +13,7 @@ from pathlib import Path
 from ..types.deployment import Backend, Deployment, Positions
 from ..types.playbook import Playbook
 from .document import Node, NodePath
+from .engine_settings import with_engine_settings
 from .groups import declare
 from .hosts import build_hosts
 from .include import read_manifest
@@ -61,10 +62,11 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         playbooks=shelf.playbooks,
     )
     placements, written = build_placements(root, house, problems)
+    at = {name: host.node.place for name, host in declared.hosts.items()}
     deployment = Deployment(
         name=name,
         base=str(base),
-        hosts=hosts,
+        hosts=with_engine_settings(hosts, placements, backends, shelf.playbooks, at, problems),
         proxy=build_proxy(root, problems),
         network_pool=build_pool(root, problems),
         mirrors=build_mirrors(root, problems),
@@ -73,7 +75,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         placements=placements,
     )
     problems.raise_if_any()
-    places = {f"hosts.{name}": host.node.place for name, host in declared.hosts.items()}
+    places = {f"hosts.{name}": place for name, place in at.items()}
     return Manifest(
         deployment=deployment, positions={**places, **written, **positions(root)}, playbooks=shelf.playbooks
     )

@@ -22,6 +22,11 @@ from .shape import check_shape
 from .sizes import parse_size
 from .templates import NEED_NAMES, Allowed, allowed_names, check_condition, check_template
 
+_ELSEWHERE = {
+    "insecure-registries": "say http:// in mirrors.images; it is allowed where it is needed",
+    "pidfile": "leave it where the engine puts it",
+}
+_BLINDING = ("data-root", "graph", "exec-root", "storage-driver", "userns-remap")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
@@ -62,6 +67,7 @@ def read_playbook(path: Path, problems: Problems) -> Playbook | None:
         _check_templates(root, before)
         _check_shm(root, before)
         _check_parameters(root, before)
+        _check_engine_settings(root, before)
         named = root.get("name")
         if named is not None and isinstance(named.value, str) and named.value != path.stem:
             before.add(
@@ -159,6 +165,22 @@ def _check_parameters(root: Node, problems: Problems) -> None:
         fault = parameter_fault(default.value, from_data(plain(node), Parameter))
         if fault is not None:
             problems.add(default.place, f"the default of {show(name)} {fault[0]}", fault[1])
+
+
+def _check_engine_settings(root: Node, problems: Problems) -> None:
+    """Some settings have a place of their own, and some would take all that the engine holds out of sight."""
+    for step in _items(root.get("steps")):
+        daemon = step.get("docker_daemon")
+        settings = daemon.get("settings") if daemon is not None else None
+        for key, value in ((settings.entries or {}) if settings is not None else {}).items():
+            if key in _ELSEWHERE:
+                problems.add(value.at, f"{show(key)} is not set here", _ELSEWHERE[key])
+            elif key in _BLINDING or value.get("containerd-snapshotter") is not None:
+                problems.add(
+                    value.at,
+                    f"{show(key)} would take the containers and images the engine holds out of its sight",
+                    "set it in daemon.json yourself, before the engine holds any",
+                )
 
 
 def parameter_fault(value: object, parameter: Parameter) -> tuple[str, str] | None:

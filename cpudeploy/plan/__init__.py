@@ -5,6 +5,7 @@ from .destroy import destroy_plan
 from .fingerprint import Mismatch, matches
 from .history import history
 from .not_yet import plannable
+from .prune import prune_plan
 from .questions import questions
 from .rollback import rollback_plan
 
@@ -15,6 +16,7 @@ __all__ = [
     "make_plan",
     "matches",
     "plannable",
+    "prune_plan",
     "questions",
     "rollback_plan",
 ]

@@ -15,5 +15,5 @@ def questions(deployment: Deployment, host: Host) -> tuple[Question, ...]:
         Question(kind="disk", key=host.weights_dir),
         Question(kind="disk", key=ENGINE_ROOT),
         *weights_questions(placement for placement in deployment.placements if placement.host == host.name),
-        *daemon_questions(deployment),
+        *daemon_questions(deployment, host),
     )

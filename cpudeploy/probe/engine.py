@@ -11,10 +11,13 @@ from typing import Any
 from ..errors import HostError
 from ..types.base import Unknown
 from ..types.facts import Container, DaemonFile, Engine, Image, Mark, Network, Publish
+from ..types.shared import HostRecord, setting_text
+from .held import read_host_record
 from .records import Records
 
 _TIMED_OUT = 124
 """What `timeout` ends with."""
+_SETTING = "/etc/docker/daemon.json#/"
 _USERINFO = re.compile(r"//[^/@]*@")
 
 
@@ -60,6 +63,7 @@ def read_engine(records: Records) -> Engine:
         cgroup=str(info.get("CgroupVersion") or ""),
         insecure=_insecure(info.get("RegistryConfig") or {}),
         live_restore=bool(info.get("LiveRestoreEnabled")),
+        swarm=(info.get("Swarm") or {}).get("LocalNodeState", "inactive") not in ("", "inactive"),
         daemon=daemon,
     )
 
@@ -79,7 +83,16 @@ def _daemon_file(records: Records) -> DaemonFile | Unknown | None:
     if not isinstance(insecure, list) or not all(isinstance(name, str) for name in insecure):
         return Unknown(unknown="not of the shape the engine expects")
     digest = records.text("daemon-json-sha256").partition(" ")[0]
-    return DaemonFile(sha256=digest, insecure=tuple(insecure))
+    return DaemonFile(sha256=digest, insecure=tuple(insecure), settings=_settings(records, settings))
+
+
+def _settings(records: Records, found: dict[str, Any]) -> dict[str, bool]:
+    """Which of the settings we know of have the value we know: the others' values stay untold."""
+    record = read_host_record(records)
+    claims = record.keys if isinstance(record, HostRecord) else {}
+    known = {key.removeprefix(_SETTING): claim.ours for key, claim in claims.items() if _SETTING in key}
+    known |= {key: asked.text for key, asked in records.below("setting:").items()}
+    return {key: setting_text(found[key]) == value for key, value in known.items() if key in found}
 
 
 def read_proxy(records: Records) -> dict[str, str]:
@@ -91,10 +104,10 @@ def read_proxy(records: Records) -> dict[str, str]:
 
 def read_containers(records: Records) -> dict[str, Container]:
     found = {}
-    for row in _rows(records, "engine-containers", 26):
+    for row in _rows(records, "engine-containers", 27):
         (
             identity, name, image, image_id, status, running, exit_code, oom, restarts, policy, started,
-            cpuset, mems, nano, quota, period, memory, swap, bindings, ports, networks, *labels,
+            cpuset, mems, nano, quota, period, memory, swap, bindings, ports, networks, mounts, *labels,
         ) = row  # fmt: skip
         found[str(name).removeprefix("/")] = Container(
             id=identity,
@@ -118,6 +131,7 @@ def read_containers(records: Records) -> dict[str, Container]:
             network_ids={
                 network: (at or {}).get("NetworkID") or "" for network, at in (networks or {}).items()
             },
+            mounts=tuple(mount["Source"] for mount in mounts or () if mount.get("Source")),
         )
     return found
 

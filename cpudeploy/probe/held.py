@@ -63,12 +63,14 @@ def read_weights(records: Records) -> Weights:
         _, tree, file = [*path.split("/", 2), "", ""][:3]
         if kind.startswith("regular") and file:
             trees.setdefault(tree, {})[file] = int(inode)
-    refs = {
-        name: tuple(record.text.split())
-        for name, record in records.below("weights-ref:").items()
-        if record.code == 0
+    refs, claims = _words(records, "weights-ref:"), _words(records, "weights-claim:")
+    return Weights(blobs=blobs, trees=trees, partial=partial, refs=refs, claims=claims)
+
+
+def _words(records: Records, prefix: str) -> dict[str, tuple[str, ...]]:
+    return {
+        name: tuple(record.text.split()) for name, record in records.below(prefix).items() if record.code == 0
     }
-    return Weights(blobs=blobs, trees=trees, partial=partial, refs=refs)
 
 
 def read_files(records: Records) -> dict[str, File | Unknown | None]:

@@ -77,7 +77,7 @@ container_fields="[$(field . Id),$(field . Name),$(field .Config Image),$(field 
 ,$(field .HostConfig.RestartPolicy Name),$(field .State StartedAt),$(field .HostConfig CpusetCpus)\
 ,$(field .HostConfig CpusetMems),$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
 ,$(field .HostConfig Memory),$(field .HostConfig MemorySwap),$(field .HostConfig PortBindings)\
-,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks)\
+,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks),$(field . Mounts)\
 ,$(label .Config schema),$(label .Config deployment),$(label .Config model)\
 ,$(label .Config instance),$(label .Config release)]"
 network_fields="[$(field . Id),$(field . Name),$(field . Driver),$(field . Internal),$(field .IPAM Config)\
@@ -373,6 +373,9 @@ if test -d "$weights"; then
 	for file in "$weights"/refs/*; do
 		test -e "$file" && tell_file "weights-ref:${file##*/}" "$file"
 	done
+	for file in "$weights"/claims/*; do
+		test -e "$file" && tell_file "weights-claim:${file##*/}" "$file"
+	done
 fi
 
 # ---- Questions -------------------------------------------------------------------------------------------
@@ -410,6 +413,7 @@ while test "$number" -lt "${questions:-0}"; do
 	file) answer_file "$key" "$arg" ;;
 	disk) answer_disk "$key" ;;
 	package) packages="$packages $key" ;;
+	setting) emit "setting:$key" 0 "$arg" ;;
 	esac
 done
 if test -n "$packages"; then

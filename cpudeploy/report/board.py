@@ -1,11 +1,11 @@
 """Where every host stands while a plan is carried out. Events and times in, a picture of each host out.
 
-Holds no lock and prints nothing: whoever shows it calls `take` from one thread at a time.
+Holds no lock and prints nothing: whoever shows it calls `take` from one thread at a time. Times are readings
+of the caller's clock, in seconds; whatever depends on time is asked for with the time it is now.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,17 +18,20 @@ from ..types.event import (
     Note,
     OperationStarted,
     Progress,
+    StopAsked,
 )
-from .numbers import data_progress, data_size, duration, percent, rate
+from .numbers import data_progress, data_size, duration, percent, rate, time_left
+from .speed import Speed
 
-_RATE_WINDOW_S = 15.0
+_STALLED_S = 5.0
+"""Seconds without a byte after which a download is said to stand still."""
 
 
 @dataclass
 class HostBoard:
     """One host: the running change and operation, bytes, the last line it said, and how it ended.
 
-    `operation_started` is a reading of the caller's clock, in seconds. No operation: it waits its turn.
+    No operation: it waits its turn.
     """
 
     host: str
@@ -36,56 +39,58 @@ class HostBoard:
     finished: int = 0
     subject: str = ""
     operation: str = ""
+    may_be_cut: bool = False
     last_line: str = ""
     done: int = 0
     total: int = 0
+    at_most_s: int = 0
     operation_started: float = 0.0
     status: str = ""
-    _samples: deque[tuple[float, int]] = field(default_factory=deque)
+    _speed: Speed = field(default_factory=Speed)
 
     @property
     def active(self) -> bool:
         """Something is being done to the host right now."""
         return bool(self.operation) and not self.status
 
-    def begin(self, operation: str, now: float) -> None:
+    def begin(self, operation: str, now: float, *, at_most_s: int = 0, may_be_cut: bool = False) -> None:
         """A new operation: nothing of the last one's bytes and lines remains."""
         self.operation, self.operation_started = operation, now
+        self.at_most_s, self.may_be_cut = at_most_s, may_be_cut
         self.last_line, self.done, self.total = "", 0, 0
-        self._samples.clear()
+        self._speed = Speed()
 
     def advance(self, done: int, total: int, now: float) -> None:
         """Bytes so far. A count that falls is a new attempt: the speed starts afresh."""
-        if done < self.done:
-            self._samples.clear()
+        if done != self.done:
+            self.last_line = ""  # what was said of the bytes before
         self.done, self.total = done, total
-        self._samples.append((now, done))
-        while len(self._samples) > 2 and now - self._samples[0][0] > _RATE_WINDOW_S:
-            self._samples.popleft()
+        self._speed.take(done, now)
 
-    @property
-    def bytes_per_s(self) -> float | None:
-        """Speed over the last seconds; None while there is too little to tell from."""
-        if len(self._samples) < 2:
-            return None
-        (first, before), (last, after) = self._samples[0], self._samples[-1]
-        return (after - before) / (last - first) if last > first else None
+    def waited(self, now: float) -> str:
+        """`40 s`, and where it waits for something that happens by itself, `40 s of at most 5 min`."""
+        told = duration(max(0.0, now - self.operation_started))
+        return f"{told} of at most {duration(self.at_most_s)}" if self.at_most_s else told
 
-    @property
-    def bytes_text(self) -> str:
+    def bytes_text(self, now: float) -> str:
         """`1.1 of 2.2 GB · 50 % · 12 MB/s · 1 min 30 s left`, or empty without bytes."""
         if not self.done and not self.total:
             return ""
         parts = [data_size(self.done)]
         if self.total:
             parts = [data_progress(self.done, self.total), f"{percent(self.done, self.total)} %"]
-        speed = self.bytes_per_s
-        if speed is not None and speed > 0:
+        if self.total and self.done >= self.total:
+            return " · ".join(parts)
+        silent = self._speed.silent_s(now)
+        if silent >= _STALLED_S and self.last_line:
+            return " · ".join(parts)  # no bytes, but it says what it does instead
+        if silent >= _STALLED_S:
+            return " · ".join([*parts, f"stalled for {duration(round(silent))}"])
+        speed = self._speed.at(now)
+        if speed is not None and speed >= 1:
             parts.append(rate(speed))
-            if self.total > self.done:
-                parts.append(f"{duration((self.total - self.done) / speed)} left")
-        elif speed is not None and self.done < self.total:
-            parts.append("stalled")
+            if self.total and self._speed.settled(now):
+                parts.append(f"{time_left((self.total - self.done) / speed)} left")
         return " · ".join(parts)
 
 
@@ -96,8 +101,10 @@ class Board:
         self.hosts = {host: HostBoard(host=host, changes=number) for host, number in changes.items()}
         self._subjects: dict[tuple[str, str], str] = {}
 
-    def take(self, event: Event, now: float) -> HostBoard:
-        """Account for `event`, received at `now`; returns its host."""
+    def take(self, event: Event, now: float) -> None:
+        """Account for `event`, received at `now`."""
+        if isinstance(event, StopAsked):
+            return
         host = self.hosts.setdefault(event.host, HostBoard(host=event.host, changes=0))
         match event:
             case HostStarted():
@@ -109,7 +116,7 @@ class Board:
                 host.begin("begins", now)
             case OperationStarted():
                 host.subject = self.subject(event.host, event.change)
-                host.begin(event.text, now)
+                host.begin(event.text, now, at_most_s=event.at_most_s, may_be_cut=event.may_be_cut)
             case Progress():
                 if event.done or event.total:
                     host.advance(event.done, event.total, now)
@@ -123,7 +130,6 @@ class Board:
                 host.status = event.status
             case Note():
                 pass
-        return host
 
     def subject(self, host: str, change: str) -> str:
         """The subject a change announced when it started, else its id."""

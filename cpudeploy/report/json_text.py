@@ -9,12 +9,20 @@ from typing import Any
 
 from ..types.base import to_data
 from ..types.event import Event
+from ..types.plan import Plan
 from .console import Console
+from .written import plan_data
 
 
 def json_document(value: Any) -> str:
     """One document, indented, keys sorted. Every character beyond printable ASCII is `\\uXXXX`."""
     return _safe(json.dumps(to_data(value), indent=2, sort_keys=True))
+
+
+def plan_document(plan: Plan) -> str:
+    """A plan, indented as `json_document` does, but in its own order: the schema stands first, so that a plan
+    is known for one also when its end is missing."""
+    return _safe(json.dumps(plan_data(plan), indent=2))
 
 
 def json_line(value: Any) -> str:

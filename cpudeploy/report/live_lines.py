@@ -20,14 +20,15 @@ from ..types.event import (
     Note,
     OperationStarted,
     Progress,
+    StopAsked,
 )
 from ..types.plan import Plan
 from .board import Board, HostBoard
 from .console import Console
-from .live_text import END_SIGNS, change_end, host_end
-from .numbers import duration
+from .live_text import END_SIGNS, change_end, host_end, stop_asked
 from .text import clean, pad, widest
 
+_OfHost = HostStarted | ChangeStarted | OperationStarted | Progress | Note | ChangeFinished | HostFinished
 BEAT_S = 10.0
 _WIDEST_HOST = 24
 
@@ -59,9 +60,11 @@ class LiveLines:
         """Account for `event`, and write what it is worth."""
         with self._lock:
             now = self._clock()
-            host = self._board.take(event, now)
+            self._board.take(event, now)
             if isinstance(event, Progress):
-                self._still(host, now)
+                self._still(self._board.hosts[event.host], now)
+            elif isinstance(event, StopAsked):
+                self._console.try_write(clean(stop_asked(event, self._board)))
             else:
                 self._line(event.host, self._text(event), now)
 
@@ -73,7 +76,7 @@ class LiveLines:
                 if host.active:
                     self._still(host, now)
 
-    def _text(self, event: Event) -> str:
+    def _text(self, event: _OfHost) -> str:
         match event:
             case HostStarted():
                 return "starts"
@@ -94,9 +97,8 @@ class LiveLines:
     def _still(self, host: HostBoard, now: float) -> None:
         if now - self._told.get(host.host, now - BEAT_S) < BEAT_S:
             return
-        waited = duration(now - host.operation_started)
         about = f"{host.subject}: " if host.subject else ""
-        parts = [f"{about}still {host.operation}", waited, host.bytes_text, host.last_line]
+        parts = [f"{about}still {host.operation}", host.waited(now), host.bytes_text(now), host.last_line]
         self._line(host.host, " · ".join(part for part in parts if part), now)
 
     def _line(self, host: str, text: str, now: float) -> None:

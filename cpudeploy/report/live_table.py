@@ -15,12 +15,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO, cast
 
-from ..types.event import ChangeFinished, Event, HostFinished, Note
+from ..types.event import ChangeFinished, Event, HostFinished, Note, StopAsked
 from ..types.plan import Plan
 from .board import Board, HostBoard
 from .console import Console
-from .live_text import END_SIGNS, END_STYLES, change_end, host_end
-from .numbers import duration
+from .live_text import END_SIGNS, END_STYLES, change_end, host_end, stop_asked
 from .text import clean, pad, widest
 
 if TYPE_CHECKING:
@@ -115,6 +114,8 @@ class LiveTable:
                 text = f"{self._board.subject(event.host, event.change)}: {event.text}"
             case HostFinished():
                 sign, style, text = " ", "", host_end(event)
+            case StopAsked():
+                return Text(self._shown(clean(stop_asked(event, self._board))), "yellow")
             case _:
                 return None
         host = pad(self._shown(clean(event.host)), self._column)
@@ -139,14 +140,25 @@ class LiveTable:
         return table
 
     def _row(self, host: HostBoard) -> list[tuple[str, str]]:
-        waited = duration(max(1, int(self._clock() - host.operation_started)))
+        now = self._clock()
+        moved = host.bytes_text(now)
+        if moved and host.last_line:
+            moved += f" · {clean(host.last_line)}"
         step = f"{min(host.finished + 1, host.changes)}/{host.changes} " if host.changes else ""
-        moving = host.bytes_text if self._width < _NARROW else _bar(host) + host.bytes_text
+        moving = moved if self._width < _NARROW else _bar(host) + moved
         what = [(clean(host.operation), ""), (moving or clean(host.last_line), "" if moving else "dim")]
         if self._width < _NARROW:
             # One column for both: bytes say more than the name of the operation.
             what = [(moving or clean(host.last_line) or clean(host.operation), "")]
-        return [(clean(host.host), "bold"), (f"{step}{clean(host.subject)} {waited}", "cyan"), *what]
+        return [
+            (clean(host.host), "bold"),
+            (f"{step}{clean(host.subject)} {self._waited(host, now)}", "cyan"),
+            *what,
+        ]
+
+    def _waited(self, host: HostBoard, now: float) -> str:
+        """Whole seconds: tenths would only flicker."""
+        return host.waited(host.operation_started + max(1, int(now - host.operation_started)))
 
 
 def _bar(host: HostBoard) -> str:

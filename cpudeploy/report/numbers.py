@@ -5,6 +5,8 @@ Memory speaks GiB and MiB, as limits and `free` do; downloads speak GB and MB, a
 
 from __future__ import annotations
 
+import math
+
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _DECIMAL = ("B", "kB", "MB", "GB", "TB")
 _GIB = 1 << 30
@@ -52,6 +54,13 @@ def duration(seconds: float) -> str:
             rest = whole % size // part
             return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
     return f"{whole} s"
+
+
+def time_left(seconds: float) -> str:
+    """How long something may still take, as coarse as one can know it: `7 s`, `40 s`, `3 min 20 s`."""
+    steps = ((10, 1), (60, 5), (600, 10), (3600, 60))
+    step = next((step for below, step in steps if seconds < below), 300)
+    return duration(max(1, math.ceil(seconds / step)) * step)
 
 
 def rate(bytes_per_s: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..types import operation as op
 from ..types.base import SecretRef
+from ..types.shared import setting_text
 from .numbers import data_size, duration
 
 
@@ -23,6 +24,13 @@ def _what(operation: op.Operation) -> str:
             secret = operation.content if isinstance(operation.content, SecretRef) else None
             what = f"secret {secret}" if secret else data_size(len(str(operation.content).encode()))
             return f"put {operation.path} {operation.mode} {operation.owner} · {what}"
+        case op.KeepJson():
+            return f"keep what {operation.path} is"
+        case op.AssignJson():
+            wanted = [f"{key}={setting_text(value)}" for key, value in operation.values.items()]
+            gone = [f"-{key}" for key in operation.release]
+            rest = " · neutral first" if operation.meanwhile else ""
+            return f"edit {operation.path} {' '.join((*wanted, *gone))}{rest}"
         case op.MergeJson():
             words = [f"+{word}" for word in operation.add] + [f"-{word}" for word in operation.remove]
             rest = "" if operation.tidy == "nothing" else f" · an empty {operation.tidy} goes"

@@ -9,6 +9,8 @@ import signal
 from collections import Counter
 from typing import Any
 
+from msgspec.structs import asdict
+
 from ..errors import ERROR, OK, STALE, worst
 from ..types.base import to_data
 from ..types.outcome import EXIT_CODES, ChangeOutcome, Failure, HostOutcome, Outcome
@@ -16,6 +18,7 @@ from ..types.plan import Plan
 from .endpoints import Endpoint, endpoints
 from .numbers import count, duration
 from .text import Cell, Ink, flow, lines_of, widest
+from .written import HostResult, Result
 
 EXIT_MEANINGS = {
     0: "done, or nothing to change",
@@ -29,7 +32,7 @@ EXIT_MEANINGS = {
     64: "the command line is wrong",
     130: "interrupted",
 }
-_SIGNS = {"done": ("✓", "green"), "unchanged": ("=", "dim")}
+_SIGNS = {"done": ("✓", "green"), "unchanged": ("=", "dim"), "used": ("=", "dim")}
 _BAD = ("✗", "red")
 _WIDEST_HOST = 24
 _LOG_INDENT = 9
@@ -50,16 +53,18 @@ def end_code(outcome: Outcome, plan: Plan) -> int:
 
 
 def outcome_data(outcome: Outcome, plan: Plan) -> dict[str, Any]:
-    """The outcome as JSON data, with `exit_code` of the command and of each host, `endpoints`, and what was
-    `left_out` of the plan (host → model → why)."""
-    data: dict[str, Any] = to_data(outcome)
-    for name, host in outcome.hosts.items():
-        data["hosts"][name]["exit_code"] = EXIT_CODES[host.status]
-    return data | {
+    """The outcome as JSON data, with what is read off it and its plan."""
+    hosts = {
+        name: HostResult(**asdict(host), exit_code=EXIT_CODES[host.status])
+        for name, host in outcome.hosts.items()
+    }
+    told = {
         "exit_code": end_code(outcome, plan),
-        "endpoints": to_data(endpoints(outcome, plan)),
+        "endpoints": tuple(endpoints(outcome, plan)),
         "left_out": {name: host.left_out for name, host in plan.hosts.items() if host.left_out},
     }
+    data: dict[str, Any] = to_data(Result(**{**asdict(outcome), "hosts": hosts, **told}))
+    return data
 
 
 def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, verbose: bool = False) -> str:
@@ -70,7 +75,7 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
     for name, host in outcome.hosts.items():
         sign, style = _SIGNS.get(host.status, _BAD)
         head = [Cell(sign, style), Cell(" "), Cell(name, "bold", column), Cell("   ")]
-        lines += flow(ink, head, _host_text(host), width=width)
+        lines += flow(ink, head, host_text(host), width=width)
         if verbose:
             for change in host.changes:
                 told = f"{change.status} · {duration(change.seconds)}"
@@ -79,6 +84,7 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
         for change in host.changes:
             if change.failure is not None:
                 lines += ["", *_failed(name, host, change, change.failure, ink, width)]
+    lines += _interrupted(outcome, plan, ink, width)
     for warning in outcome.warnings:
         lines += ["", *flow(ink, [Cell("!", "yellow"), Cell(" ")], warning, width=width)]
     for name, host_plan in plan.hosts.items():
@@ -88,18 +94,52 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
     served = endpoints(outcome, plan)
     if served:
         lines += ["", *_served(served, ink, width)]
-    code = end_code(outcome, plan)
+    end = flow(ink, [], end_line(outcome, plan), width=width, style="bold")
+    return "\n".join([*lines, "", *end])
+
+
+def unfinished(outcome: Outcome) -> dict[str, list[str]]:
+    """Host → what an interrupted apply left to be done there."""
+    return {
+        name: [change.subject for change in host.changes if change.status not in ("done", "already")]
+        for name, host in outcome.hosts.items()
+        if host.status == "interrupted"
+    }
+
+
+def go_on(plan: Plan) -> str:
+    """How to go on where an apply of `plan` was ended."""
+    if plan.saved:
+        return "apply the same file again: it goes on with what is left"
+    return f"cpudeploy {'destroy' if plan.destroy else 'apply'} again: it goes on with what is left"
+
+
+def _interrupted(outcome: Outcome, plan: Plan, ink: Ink, width: int) -> list[str]:
+    left = unfinished(outcome)
+    lines: list[str] = []
+    for name, subjects in left.items():
+        head = [Cell("!", "yellow"), Cell(" "), Cell(name, "bold"), Cell("   ")]
+        lines += flow(ink, head, f"left: {', '.join(subjects) or 'nothing'}", width=width)
+    if left:
+        lines += flow(ink, [Cell("  "), Cell("do", "cyan", 5), Cell("  ")], go_on(plan), width=width)
+    return ["", *lines] if lines else []
+
+
+def end_line(outcome: Outcome, plan: Plan) -> str:
+    """How all of it ended, in one line: hosts counted, time, and the exit code with what it means."""
     end = f"{plan.deployment} · {_counted(outcome)} · {duration(outcome.seconds)}"
-    if code:
-        end += f" · cpudeploy exits {code}: {EXIT_MEANINGS[code]}"
-    return "\n".join([*lines, "", *flow(ink, [], end, width=width, style="bold")])
+    code = end_code(outcome, plan)
+    return f"{end} · cpudeploy exits {code}: {EXIT_MEANINGS[code]}" if code else end
 
 
-def _host_text(host: HostOutcome) -> str:
+def host_text(host: HostOutcome) -> str:
+    """How a host ended, its changes counted, and why where no single change says it."""
     changes = Counter(change.status for change in host.changes)
     parts: list[str] = [host.status]
     parts += [
-        f"{changes[status]} {status}" for status in changes if len(changes) > 1 or status != host.status
+        f"{changes[status]} {status}"
+        for status in changes
+        if host.status != "used" and (len(changes) > 1 or status != host.status)
     ]
     if host.seconds:
         parts.append(duration(host.seconds))
@@ -113,7 +153,7 @@ def _failed(
     parts = [failure.what, failure.serving, f"cpudeploy exits {code}" if code else ""]
     head = [Cell("✗", "red"), Cell(" "), Cell(f"{name} {change.subject}", "bold"), Cell("   ")]
     lines = flow(ink, head, " · ".join(part for part in parts if part), width=width)
-    fields = [("cause", failure.cause), ("do", failure.do), ("state", _container_text(failure))]
+    fields = [("cause", failure.cause), ("do", failure.do), ("state", container_text(failure))]
     for field, text in fields:
         if text:
             lines += flow(ink, [Cell("  "), Cell(field, "cyan", 5), Cell("  ")], text, width=width)
@@ -126,7 +166,8 @@ def _failed(
     return lines
 
 
-def _container_text(failure: Failure) -> str:
+def container_text(failure: Failure) -> str:
+    """What is known of the container that failed."""
     parts = []
     if failure.exit_code is not None:
         parts.append(f"exit code {failure.exit_code}{exit_reason(failure.exit_code)}")

@@ -64,8 +64,9 @@ def summary_of(change: Change, *, verbose: bool = False) -> str:
     if change.gap_s is not None:
         gap = "under 2 s" if change.gap_s < 2 else f"about {duration(change.gap_s)}"
         parts.append(f"{gap} without service")
-    if change.restarts_foreign:
-        parts.append(f"restarts {count(change.restarts_foreign, 'foreign container')}")
+    if change.restarts:
+        foreign = f", {change.restarts_foreign} of them foreign" if change.restarts_foreign else ""
+        parts.append(f"restarts {count(change.restarts, 'container')}{foreign}")
     if irreversible(change):
         parts.append("revert: none")
     return " · ".join(part for part in parts if part)

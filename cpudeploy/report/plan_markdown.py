@@ -6,28 +6,20 @@ mention or HTML.
 
 from __future__ import annotations
 
-import re
-from html import escape
-
 from ..types.plan import FieldDiff, HostPlan, Plan
+from .markdown import LIMIT, folded, plain
 from .plan_changes import SIGNS, diff_values, summary_of
 from .plan_text import headline, legend, render_host, totals
-from .text import clean
 
-LIMIT = 60_000
-"""Characters: below what GitHub (65,536) and GitLab (1,000,000) accept for one comment."""
 _FOLDED_WIDTH = 110
 _LONGEST_DIFF = 80
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
-_AT_START = re.compile(r"^(\d*)([-+=.)])")
-_LINKING = re.compile(r"(?<=@)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
 
 
 def render_plan_markdown(plan: Plan, *, limit: int = LIMIT) -> str:
     """The comment, at most about `limit` characters; what had to be left out is said."""
-    lines = [f"### {_text(headline(plan))}", "", f"**{_text(totals(plan))}**"]
-    lines += [f"> ⚠ {_text(warning)}" for warning in plan.warnings]
-    lines += [_text(line) for line in legend(plan)]
+    lines = [f"### {plain(headline(plan))}", "", f"**{plain(totals(plan))}**"]
+    lines += [f"> ⚠ {plain(warning)}" for warning in plan.warnings]
+    lines += [plain(line) for line in legend(plan)]
     document = "\n\n".join(line for line in lines if line)
     left_out = 0
     details: list[str] = []
@@ -55,16 +47,16 @@ def _section(name: str, host: HostPlan) -> str:
         told = f"unreachable: {host.unreachable}"
     elif host.unknown:
         told = f"unknown: {host.unknown}"
-    blocks = [f"#### {_text(name)}", _text(told)]
-    blocks += [f"> ⚠ {_text(warning)}" for warning in host.warnings]
-    blocks += [f"> ⚠ {_text(f'{model} {why}'.strip())}" for model, why in host.left_out.items()]
+    blocks = [f"#### {plain(name)}", plain(told)]
+    blocks += [f"> ⚠ {plain(warning)}" for warning in host.warnings]
+    blocks += [f"> ⚠ {plain(f'{model} {why}'.strip())}" for model, why in host.left_out.items()]
     if host.changes:
         rows = ["| | what | |", "|---|---|---|"]
         for change in host.changes:
             sign, _ = SIGNS[change.action]
             diffs = [_diff(diff) for diff in change.diff]
             summary = " · ".join([*diffs, summary_of(change)])
-            rows.append(f"| `{sign}` | {_text(change.subject)} | {_text(summary)} |")
+            rows.append(f"| `{sign}` | {plain(change.subject)} | {plain(summary)} |")
         blocks.append("\n".join(rows))
     elif not host.unreachable and not host.unknown and not host.left_out:
         blocks.append("no changes")
@@ -80,14 +72,4 @@ def _diff(diff: FieldDiff) -> str:
 
 def _details(name: str, host: HostPlan) -> str:
     text = render_host(name, host, colour=False, width=_FOLDED_WIDTH, verbose=True)
-    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, ticks + 1)
-    title = f"<summary>{escape(clean(name))} in full</summary>"
-    return f"<details>{title}\n\n{fence}text\n{text}\n{fence}\n\n</details>"
-
-
-def _text(text: str) -> str:
-    """`text` as Markdown that shows exactly it: no markup, no link, no mention, one line."""
-    escaped = _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", clean(text)))
-    # An empty comment keeps a forge from seeing an address or a name to notify.
-    return _LINKING.sub("<!-- -->", escaped)
+    return folded(f"{name} in full", text)

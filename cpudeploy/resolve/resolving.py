@@ -6,14 +6,15 @@ only; hosts are known by their facts alone and never spoken to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..errors import CpudeployError
 from ..secrets import Secrets
-from ..types.deployment import Deployment, HuggingFace, Placement, Source
+from ..types.deployment import Deployment, HostPath, HuggingFace, Placement, Source, Upload, Url
 from ..types.facts import Facts
 from ..types.playbook import Playbook
 from ..types.resolved import Resolved
@@ -37,11 +38,14 @@ def resolve(
     *,
     cache: Path | None,
     images: bool = True,
+    waiting: Callable[[Sequence[str]], None] = lambda awaited: None,
+    waiting_s: float = 5,
 ) -> Resolved:
     """What registries and Hubs say about every placed backend and model.
 
     Hosts without facts take part in nothing that needs them. `cache` is a folder for what never
     changes, None: remember nothing. Without `images` no registry is asked, nor any secret's state.
+    `waiting` is told every `waiting_s` seconds what is still awaited, as long as something is.
     Raises RegistryError, HubError, HostError or SecretError; several failures are told in one.
     """
     access = Access(deployment.registries, secrets)
@@ -78,6 +82,14 @@ def resolve(
             )
             for source, form in dict.fromkeys(wanted.values())
         }
+        awaited: dict[Future[Any], str] = {
+            **{future: f"image {used[name].image}" for name, future in pulled.items()},
+            **{future: f"model {_told(source)}" for (source, _), future in weights.items()},
+            states: "secrets",
+            held: "secrets",
+        }
+        while open_ := wait(awaited, timeout=waiting_s).not_done:
+            waiting(list(dict.fromkeys(name for future, name in awaited.items() if future in open_)))
     _raise_all([*pulled.values(), *weights.values(), states, held])
     return Resolved(
         images={name: future.result() for name, future in pulled.items()},
@@ -85,6 +97,14 @@ def resolve(
         secrets=states.result(),
         held_secrets=held.result(),
     )
+
+
+def _told(source: Source) -> str:
+    """A source in a few words; of an address without what may be a login."""
+    if isinstance(source, Url):
+        parts = urlsplit(source.url)
+        return f"{parts.hostname}{parts.path}"
+    return source.path if isinstance(source, Upload | HostPath) else source.repo
 
 
 def _released(deployment: Deployment, source: Source, facts: Mapping[str, Facts]) -> HeldTree | None:

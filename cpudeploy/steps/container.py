@@ -295,6 +295,7 @@ def _prove(
     stands = found.settled
     release = _release_of(stands)
     served = stands.proven
+    plugged = {name: context.facts.networks[name].id for name in need.unplugged}
     return Change(
         id=f"container:{found.name}",
         phase="replace",
@@ -305,7 +306,7 @@ def _prove(
         summary=_summary(wanted),
         diff=need.diff,
         before=as_found(found),
-        after=after(found, release),
+        after=after(found, release, plugged),
         operations=proving(context, found, wanted, release, diagnose, need.unplugged),
         revert=() if served else undoing(stands, wanted, release, secret_changed=False),
         hold=None if served else holding(context, found.name, wanted, release),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..types.facts import Disk
 from ..types.plan import Fingerprint
 from .context import ENGINE_ROOT, MIB, HostContext, pointer
@@ -45,10 +47,15 @@ def as_found(found: Found) -> Fingerprint:
     return Fingerprint(equals=equals)
 
 
-def after(found: Found, release: str) -> Fingerprint:
-    """Of `release`, proven and alone."""
+def after(found: Found, release: str, networks: Mapping[str, str] | None = None) -> Fingerprint:
+    """Of `release`, proven and alone. `networks`: those it is in again, with their ids."""
+    connected = {
+        pointer("containers", found.name, "network_ids", name): identity
+        for name, identity in (networks or {}).items()
+    }
     return Fingerprint(
         equals={
+            **connected,
             pointer("containers", found.name, "mark", "release"): release,
             pointer("containers", found.name, "status"): "running",
             pointer("containers", found.name, "restart_policy"): SERVING_POLICY,

@@ -8,7 +8,7 @@ map, so that the types stay plain.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from .base import SecretRef, Struct
 
@@ -64,6 +64,8 @@ class Host(Struct, frozen=True, kw_only=True):
     reserve: Reserve = Reserve()
     labels: dict[str, str] = {}
     playbooks: tuple[str, ...] = ()
+    engine_settings: dict[str, Any] = {}
+    """What playbooks of this host, or of an engine on it, want in daemon.json: setting → value."""
     retired: bool = False
 
 

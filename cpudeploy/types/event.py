@@ -1,6 +1,7 @@
 """What happens while a plan is carried out, as it happens. `execute/` emits, `report/` shows.
 
-Every event names its host; `change` and `operation` are ids of the plan. Never a secret's value.
+Every event but the wish to stop names its host; `change` and `operation` are ids of the plan. Never a
+secret's value.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ class ChangeStarted(Struct, frozen=True, kw_only=True, tag="change_started", tag
 
 
 class OperationStarted(Struct, frozen=True, kw_only=True, tag="operation_started", tag_field="event"):
-    """`text`: what it does, for people."""
+    """`text`: what it does, for people. `at_most_s`: how long it waits for something that happens by itself
+    (0: it doesn't). `may_be_cut`: asked to stop, it ends at its next sign of life; any other is finished.
+    """
 
     host: str
     change: str
     operation: str
     text: str
+    at_most_s: int = 0
+    may_be_cut: bool = False
 
 
 class Progress(Struct, frozen=True, kw_only=True, tag="progress", tag_field="event"):
@@ -64,4 +69,19 @@ class HostFinished(Struct, frozen=True, kw_only=True, tag="host_finished", tag_f
     seconds: float
 
 
-Event = HostStarted | ChangeStarted | OperationStarted | Progress | Note | ChangeFinished | HostFinished
+class StopAsked(Struct, frozen=True, kw_only=True, tag="stop_asked", tag_field="event"):
+    """Somebody asked to stop: after what is being done, or `now`, which closes connections. Of no host."""
+
+    now: bool = False
+
+
+Event = (
+    HostStarted
+    | ChangeStarted
+    | OperationStarted
+    | Progress
+    | Note
+    | ChangeFinished
+    | HostFinished
+    | StopAsked
+)

@@ -160,6 +160,8 @@ class Container(Struct, frozen=True, kw_only=True):
     """Network name → the container's address there (empty while stopped)."""
     network_ids: dict[str, str] = {}
     """Network name → the network it was connected to: one that was removed since can't be started on."""
+    mounts: tuple[str, ...] = ()
+    """Folders and files of the host that it sees, wherever."""
     throttled: Share | None = None
     """Share of CPU periods in which a quota of its own stopped it, since it started; None: no quota."""
 
@@ -191,6 +193,9 @@ class DaemonFile(Struct, frozen=True, kw_only=True, tag="daemon", tag_field="kin
 
     sha256: str
     insecure: tuple[str, ...]
+    settings: dict[str, bool] = {}
+    """Of settings that were asked about or that we claim, those that are there: is it the value asked about,
+    or else the one we claim?"""
 
 
 class Engine(Struct, frozen=True, kw_only=True):
@@ -211,6 +216,8 @@ class Engine(Struct, frozen=True, kw_only=True):
     cgroup: str = ""
     insecure: dict[str, bool] = {}
     live_restore: bool = False
+    swarm: bool = False
+    """Part of a swarm: containers can't outlive its restart then."""
     daemon: DaemonFile | Unknown | None = None
 
 
@@ -229,7 +236,9 @@ class Weights(Struct, frozen=True, kw_only=True):
     trees: dict[str, dict[str, int]] = {}
     partial: dict[str, int] = {}
     refs: dict[str, tuple[str, ...]] = {}
-    """`<deployment>.<release>` → ids of the trees that release uses."""
+    """`<deployment>.<release>` → ids of the trees that release uses; `<deployment>.fetched`: that it got."""
+    claims: dict[str, tuple[str, ...]] = {}
+    """Deployment → sha256 of every file it fetched or is fetching."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -286,9 +295,10 @@ class Question(Struct, frozen=True, kw_only=True):
     """Something a step needs to know of a host: kind, key, argument.
 
     file: key is a path, arg `text` when the content is wanted. package: key is a name.
-    disk: key is a folder (the nearest existing parent is measured).
+    disk: key is a folder (the nearest existing parent is measured). setting: key is a setting of the engine,
+    arg the value wanted, as `types.shared.setting_text` writes it.
     """
 
-    kind: Literal["file", "package", "disk"]
+    kind: Literal["file", "package", "disk", "setting"]
     key: str
     arg: str = ""

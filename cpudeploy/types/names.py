@@ -8,6 +8,12 @@ STATE_DIR = "/var/lib/cpudeploy"
 HOST_RECORD = f"{STATE_DIR}/host.json"
 """Who claims what deployments share on a host; `types.shared.HostRecord`."""
 
+KEPT = f"{STATE_DIR}/kept"
+"""A folder a file that is being edited: what it was, so that a script can put it back."""
+
+BEFORE = f"{STATE_DIR}/before.json"
+"""By shared key, the value before any of ours where only the host may know it; 0600, in no facts."""
+
 LEASE = f"{STATE_DIR}/lease"
 """A folder that exists while somebody holds the host; `types.safety.Lease`."""
 

@@ -7,7 +7,7 @@ Every operation is safe to repeat: done already is done. Secrets appear as refer
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from .base import SecretRef, Struct
 from .release import Check, ContainerSpec, Diagnosis, Gate, Instance, SecretFile
@@ -142,23 +142,65 @@ class Put(Struct, frozen=True, kw_only=True, tag="put", tag_field="op"):
     content: str | SecretRef
 
 
+class KeepJson(Struct, frozen=True, kw_only=True, tag="keep_json", tag_field="op"):
+    """Keep aside what a JSON file that is not ours is, before it is edited: in `STATE_DIR/kept/<kept>/`,
+    0600, so that a script can put it back without us. Its text never leaves the host and us.
+
+    `was`: the file itself, not there where it is absent. Two ways to it, for a program that does not forget
+    by reading: `restarted`, with the members it must have while it restarts; `reloaded`, with a neutral value
+    for each it lacks. Every edit adds to `wrote` what it is about to write (sha256): only such a file is
+    put back. `token`: which edit it is for. `expected_sha256`: what the file must be (empty: absent), unless
+    this edit is under way already; else the plan is stale.
+    """
+
+    id: str
+    deadline_s: int
+    path: str
+    kept: str
+    token: str
+    expected_sha256: str
+    restarted: dict[str, Any] = {}
+    reloaded: dict[str, Any] = {}
+
+
 class MergeJson(Struct, frozen=True, kw_only=True, tag="merge_json", tag_field="op"):
     """Change one list of words in a JSON file that is not ours: what else it holds, its mode and its owner
     stay; a symlink is followed; an absent file is made, 0644. Its text never leaves the host and us.
 
-    `key`: the member of the file's object that is the list. `expected_sha256`: what the file must be as
-    long as there is something to do (empty: absent; None: whatever it is), else the plan is stale.
+    `key`: the member of the file's object that is the list. `kept`: the folder of its `keep_json`.
     `tidy`: what goes when nothing is left in it: the `list`, or with it the `file`.
     """
 
     id: str
     deadline_s: int
     path: str
+    kept: str = ""
     key: str
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
-    expected_sha256: str | None = None
     tidy: Literal["nothing", "list", "file"] = "nothing"
+
+
+class AssignJson(Struct, frozen=True, kw_only=True, tag="assign_json", tag_field="op"):
+    """Set members of a JSON file as `merge_json` edits one, or give them up; `host.json` knows whose they
+    are.
+
+    `values`: set, and claimed for the deployment; what was there before the first claim is kept on the host.
+    Fails where another deployment claims another value. `release`: no longer claimed; where nobody else
+    does and the value still is ours, what was before comes back.
+    `neutral`: what a member that was not there gets for a while, with `meanwhile`, so that a program that
+    only reloads takes notice; the claims stay until the same is done without.
+    """
+
+    id: str
+    deadline_s: int
+    path: str
+    kept: str = ""
+    deployment: str
+    values: dict[str, Any] = {}
+    release: tuple[str, ...] = ()
+    neutral: dict[str, Any] = {}
+    meanwhile: bool = False
 
 
 class Claim(Struct, frozen=True, kw_only=True, tag="claim", tag_field="op"):
@@ -318,7 +360,9 @@ Operation = (
     Engine
     | Script
     | Put
+    | KeepJson
     | MergeJson
+    | AssignJson
     | Claim
     | Disclaim
     | Fetch

@@ -2,17 +2,31 @@
 
 A key names one shared thing. Its entry keeps what was there before any of ours, so that the last owner
 to leave can put it back. Pure.
+
+A setting of a JSON file, `<file>#/<key>`, is one of them. What its owner had there may be a secret: its
+`before` says only that there was something (true), the value itself stays on the host; or that it was ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from .base import Struct
 
 Value = str | bool | None
+
+
+def setting_text(value: Any) -> str:
+    """A setting's value as JSON, the one form in which values are compared, recorded and shown."""
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def setting_key(path: str, key: str) -> str:
+    """The shared key of one setting of a JSON file."""
+    return f"{path}#/{key}"
 
 
 class SharedKey(Struct, frozen=True, kw_only=True):

@@ -149,7 +149,7 @@ def test_a_machine_deploys_to_itself(inside: Site):
     assert "serving" in run_inside(inside, "status")
     assert run_inside(inside, "chat", "tiny", "Hello", "--max-tokens", "8").strip()
     run_inside(inside, "destroy", "--yes")
-    assert not inside.on(INSIDE).file("/var/lib/cpudeploy").exists
+    assert inside.on(INSIDE).file("/var/lib/cpudeploy").listdir() == ["audit.jsonl"]
 
 
 @pytest.fixture(scope="module")

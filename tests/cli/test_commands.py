@@ -73,7 +73,20 @@ def test_the_help_lists_each_command_once():
 
 @pytest.mark.parametrize(
     "command",
-    ["validate", "facts", "explain", "plan", "apply", "status", "recommend", "logs", "chat", "destroy"],
+    [
+        "validate",
+        "facts",
+        "explain",
+        "plan",
+        "apply",
+        "status",
+        "recommend",
+        "logs",
+        "chat",
+        "destroy",
+        "history",
+        "rollback",
+    ],
 )
 def test_every_command_has_help(command: str):
     done = cpudeploy(command, "--help")

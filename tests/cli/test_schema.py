@@ -10,14 +10,20 @@ import jsonschema
 import pytest
 import yaml
 
+from cpudeploy.errors import ManifestError, Problem
 from cpudeploy.plan import make_plan
+from cpudeploy.report.outcome_text import outcome_data
+from cpudeploy.report.schemas import WRITTEN, written_schema
+from cpudeploy.report.written import error_data, plan_data
 from cpudeploy.types.base import to_data
+from cpudeploy.types.event import Progress
 from tests.factories import deployment, facts, placement, playbooks, resolved
+from tests.report.samples import sample_outcome, sample_plan
 
 from .test_commands import cpudeploy
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("inventory", "include", "playbook", "plan", "facts", "resolved")
+DOCUMENTS = ("inventory", "include", "playbook", "plan", "facts", "resolved", "outcome", "event", "error")
 INVENTORIES = sorted((ROOT / "inventories").glob("*.yaml"))
 
 
@@ -119,11 +125,41 @@ def test_what_is_written_is_as_its_schema_says(schemas: dict[str, Any]) -> None:
     one = placement()
     wanted, found, known = deployment(one), facts(), resolved(one)
     plan = make_plan(wanted, playbooks(), {"one": found}, known, origin="test")
-    for name, value in (("facts", found), ("resolved", known), ("plan", plan)):
-        data = json.loads(json.dumps(to_data(value)))
+    documents = {
+        "facts": to_data(found),
+        "resolved": to_data(known),
+        "plan": plan_data(plan),
+        "outcome": outcome_data(sample_outcome(), sample_plan()),
+        "error": error_data(ManifestError([Problem("inventory.yaml:1:1", "wrong", "mend it")])),
+        "event": to_data(Progress(host="one", change="c", operation="o", done=1, total=2)),
+    }
+    for name, value in documents.items():
+        data = json.loads(json.dumps(value))
         jsonschema.validate(data, schemas[name], jsonschema.Draft202012Validator)
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**data, "more": 1}, schemas[name], jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("name", sorted(WRITTEN))
+def test_the_committed_schema_is_what_the_types_say(name: str) -> None:
+    committed = (ROOT / "schemas" / f"{name}.schema.json").read_text("utf-8")
+    assert committed == json.dumps(written_schema(name), indent=2, ensure_ascii=False) + "\n", (
+        "run `make docs`"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(WRITTEN))
+def test_every_part_of_a_document_that_is_read_is_told_of(schemas: dict[str, Any], name: str) -> None:
+    schema = schemas[name]
+    assert schema["title"]
+    root = schema["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    assert root.get("description") or root.get("anyOf")
+
+
+def test_what_stands_below_a_field_in_the_source_stands_in_the_schema(schemas: dict[str, Any]) -> None:
+    plan = schemas["plan"]["$defs"]["PlanDocument"]["properties"]
+    assert "secrets resolve against" in plan["base"]["description"]
+    assert "carried out once" in plan["saved"]["description"]
 
 
 def test_an_unknown_document_is_told_with_those_there_are() -> None:

@@ -58,7 +58,7 @@ def boundaries(way: Way, steps: Sequence[str]) -> Iterator[Case]:
 
 def moments(way: Way, seconds: float, seed: int) -> Iterator[Case]:
     """The controller killed at random instants of an upgrade that takes `seconds`; each way has its half."""
-    dice = random.Random(f"{seed} {way}")  # noqa: S311
+    dice = random.Random(f"{seed} {way}")
     for number in range(RANDOM_KILLS // len(WAYS)):
         yield Case(f"{way}/kill-random-{number:02d}", way, "kill", after_s=round(dice.uniform(0, seconds), 3))
 

@@ -46,7 +46,7 @@ class Breaking:
     """Counts steps, tells them, and breaks where it was told to."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._trace = Path(settings["trace"]).open("a", buffering=1)
+        self._trace = Path(settings["trace"]).open("a", buffering=1)  # noqa: SIM115 (lives as long as we)
         self._kill_before = settings.get("kill_before")
         self._hold_before = settings.get("hold_before")
         self._kill_after_s = settings.get("kill_after_s")

@@ -27,7 +27,7 @@ ONE_FAULT = [
     ("  port: 8080\n", "", "7:1", "lacks `port`"),
     ("flags: [--kv]", "flags: [kv]", "13:76", "a flag such as --ctx-size"),
     ("requires: [base]", "steps: [{docker_engin: {}}]", "3:10", "did you mean `docker_engine`"),
-    ("requires: [base]", "steps: [{image: {pull: 1}}]", "3:10", "steps have no settings"),
+    ("requires: [base]", "steps: [{image: {pull: 1}}]", "3:10", "this step has no settings"),
     ("  port: 8080", "  port: 8080\n  shm: 4XB", "9:8", "write a size such as 4GiB"),
     ("    chat:", "    chta:", "17:5", "chat, embed or rerank"),
 ]

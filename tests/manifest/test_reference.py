@@ -70,6 +70,8 @@ def test_what_nobody_sets_is_as_the_page_tells(load_text: Loader) -> None:
         "pool": deployment.network_pool or POOL,
         "cpus": model.cpus,
         "memory": model.memory or "auto",
+        "replace": model.replace,
+        "drain": model.drain_s,
     }
 
 

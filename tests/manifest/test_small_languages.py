@@ -8,7 +8,7 @@ import pytest
 
 from cpudeploy.manifest.images import reference_fault, tag_of
 from cpudeploy.manifest.scalars import AmbiguousScalar, plain_value
-from cpudeploy.manifest.sizes import check_cpu_list, parse_size
+from cpudeploy.manifest.sizes import check_cpu_list, parse_duration, parse_size
 from cpudeploy.manifest.versions import Version, backend_version
 from cpudeploy.types.deployment import Backend
 from cpudeploy.types.playbook import Playbook
@@ -84,6 +84,17 @@ def test_sizes(written: int | str, bytes_: int) -> None:
 def test_what_is_no_size(written: int | str) -> None:
     with pytest.raises(ValueError, match=r"size|range|only"):
         parse_size(written)
+
+
+@pytest.mark.parametrize(("written", "seconds"), [(0, 0), (30, 30), ("45s", 45), ("2m", 120), ("60m", 3600)])
+def test_times(written: int | str, seconds: int) -> None:
+    assert parse_duration(written) == seconds
+
+
+@pytest.mark.parametrize("written", ["", "s", "-1s", -1, "1h", "1.5s", "61m", 3601, " 3s"])
+def test_what_is_no_time(written: int | str) -> None:
+    with pytest.raises(ValueError, match=r"time|more"):
+        parse_duration(written)
 
 
 @pytest.mark.parametrize("written", ["0-7", "0-3,8", "0,1", "5-5"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cpudeploy.execute import execute
 from cpudeploy.plan import make_plan
@@ -158,3 +160,44 @@ def test_the_others_go_on_and_their_release_says_what_really_serves(serving: Sim
 def recorded_now(host: SimulatedHost) -> dict:
     releases = host.state["releases"]["rag"]
     return releases[max(releases)]["instances"]
+
+
+@given(
+    wishes=st.lists(
+        st.tuples(st.sampled_from([512, 1024, 2048]), st.booleans(), st.booleans()), min_size=1, max_size=8
+    )
+)
+@settings(max_examples=15, deadline=None)
+def test_whatever_is_wished_for_what_served_last_serves_and_nothing_fails_twice_in_a_row(
+    wishes: list[tuple[int, bool, bool]],
+):
+    """A wish: its context, whether it fails its gate, whether somebody insists."""
+    host = SimulatedHost(facts(), failing=("broken",))
+    good: int | None = None
+    failed: int | None = None
+    for context, broken, insists in wishes:
+        wanted = deployment(
+            placement(context=context, cpus="cores:2", served_name="broken" if broken else "fine")
+        )
+        before = len(host.log)
+        outcome = apply(host, planned(host, wanted, retry=insists))
+        if broken and context == failed and not insists:
+            assert outcome.status == "unchanged"
+            assert len(host.log) == before
+        elif broken:
+            assert outcome.status == "reverted"
+            failed = context  # the last that did is held, and no other
+        else:
+            assert outcome.status in ("done", "unchanged")
+            good = context
+        serving = {
+            name: recorded_as(host, found.mark.release)[name]["context"]
+            for name, found in host.facts().containers.items()
+            if found.mark and found.running and found.restart_policy == "unless-stopped"
+        }
+        assert serving == ({} if good is None else {NAME: good})
+        assert set(host.facts().containers) == set(serving)
+
+
+def recorded_as(host: SimulatedHost, release: str) -> dict:
+    return host.state["releases"]["rag"][release]["instances"]

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cpudeploy.report.console import Console
@@ -27,6 +28,7 @@ from cpudeploy.types.event import (
     Note,
     OperationStarted,
     Progress,
+    StopAsked,
 )
 
 from .samples import HOSTILE, sample_plan
@@ -98,7 +100,7 @@ def test_progress_is_told_at_most_every_ten_seconds_a_host() -> None:
     assert len(told) == 3
     assert told[0] == (
         "small-1  weights: still fetches MiniCPM5-1B-F16.gguf · 10 s · "
-        "500 MB of 2.2 GB · 22 % · 50 MB/s · 34 s left"
+        "500 MB of 2.2 GB · 22 % · 50 MB/s · 35 s left"
     )
 
 
@@ -115,6 +117,44 @@ def test_a_silent_operation_still_gives_a_sign_with_host_step_and_last_line() ->
     assert (
         written(out).splitlines()[-1] == "small-1  weights: still waits for the gate · 40 s · loading tensors"
     )
+
+
+def test_waiting_for_a_model_shows_how_long_it_may_still_take() -> None:
+    out, clock = console(), Clock()
+    lines = LiveLines(out, sample_plan(), clock=clock)
+    for event in start("wait until rag_qwen_0 serves"):
+        lines.tell(
+            msgspec.structs.replace(event, at_most_s=300) if isinstance(event, OperationStarted) else event
+        )
+    lines.tell(progress(text="loading tensors"))
+    clock.now += 40
+    lines.beat()
+    assert written(out).splitlines()[-1] == (
+        "small-1  weights: still wait until rag_qwen_0 serves · 40 s of at most 5 min · loading tensors"
+    )
+
+
+@pytest.mark.parametrize("kind", [LiveLines, LiveTable])
+def test_who_asks_to_stop_is_told_at_once_what_will_happen(
+    kind: Callable[..., LiveLines | LiveTable],
+) -> None:
+    out, clock = console(width=240), Clock()
+    with kind(out, sample_plan(), clock=clock) as display:
+        for event in start():
+            display.tell(msgspec.structs.replace(event, host="genoa-1"))
+        for event in start("create rag_qwen_0"):
+            display.tell(event)
+        display.tell(
+            OperationStarted(host="genoa-1", change="c", operation="o", text="fetch m.gguf", may_be_cut=True)
+        )
+        display.tell(StopAsked())
+        display.tell(StopAsked(now=True))
+    shown = written(out)
+    assert (
+        "interrupted; finishing: create rag_qwen_0 on small-1; ending: fetch m.gguf on genoa-1; "
+        "no other change is begun, one in the middle is undone; once more to stop now" in shown
+    )
+    assert "stopping now: connections are closed" in shown
 
 
 def test_a_host_that_hangs_before_its_first_change_gives_a_sign_too() -> None:
@@ -274,13 +314,13 @@ def test_the_table_shows_host_step_bytes_and_how_many_are_done() -> None:
     with LiveTable(out, sample_plan(), clock=clock) as display:
         for event in start():
             display.tell(event)
-        for second in (1, 2):
+        for second in range(5):
             clock.now = 100.0 + second
-            display.tell(progress(done=second * 500_000_000, total=2_200_000_000))
+            display.tell(progress(done=second * 250_000_000, total=2_200_000_000))
         display.tell(Note(host="small-1", change="small-1/3", text="so far so good"))
     shown = written(out)
     assert "1/4 weights" in shown
-    assert "1 of 2.2 GB · 45 % · 500 MB/s · 2.4 s left" in shown
+    assert "1 of 2.2 GB · 45 % · 250 MB/s · 5 s left" in shown
     assert "0 of 2 hosts finished" in shown
 
 

@@ -51,6 +51,25 @@ def done(*ids: str, status: str = "done") -> tuple[ChangeOutcome, ...]:
     return tuple(ChangeOutcome(change=i, subject=i, status=status, seconds=1) for i in ids)  # type: ignore[arg-type]
 
 
+def test_an_interrupted_one_says_what_is_left_and_how_to_go_on() -> None:
+    hosts = {"genoa-1": of_host("interrupted", *done("a"), *done("b", "c", status="skipped"))}
+    shown = text(sample_outcome(hosts))
+    assert "! genoa-1   left: b, c" in shown
+    assert "cpudeploy apply again: it goes on with what is left" in shown
+    saved = msgspec.structs.replace(sample_plan(), saved="2026-11-30T12:00:00.000001Z")
+    assert "apply the same file again" in text(sample_outcome(hosts), saved)
+
+
+def test_a_plan_that_is_used_up_everywhere_exits_6_and_somewhere_0() -> None:
+    used = of_host("used", *done("a", status="skipped"), error="this plan was carried out here already")
+    assert exit_code(sample_outcome({"genoa-1": used})) == 6
+    assert "= genoa-1   used · 3 s: this plan was carried out here already" in text(
+        sample_outcome({"genoa-1": used})
+    )
+    assert exit_code(sample_outcome({"genoa-1": used, "b": of_host("done", *done("b"))})) == 0
+    assert exit_code(sample_outcome({"genoa-1": used, "b": of_host("unchanged")})) == 6
+
+
 def test_an_outcome_reads_like_this() -> None:
     assert text(sample_outcome()) == GOLDEN
 

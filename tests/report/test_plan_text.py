@@ -154,9 +154,12 @@ def test_signs_without_use_have_no_legend() -> None:
 
 def test_foreign_containers_that_restart_are_told_at_the_change_and_in_the_total() -> None:
     rendered = text(
-        plan_of(host_plan("a", change(restarts_foreign=1)), host_plan("b", change(restarts_foreign=2)))
+        plan_of(
+            host_plan("a", change(restarts=1, restarts_foreign=1)),
+            host_plan("b", change(restarts=3, restarts_foreign=2)),
+        )
     )
-    assert "restarts 1 foreign container\n" in rendered
+    assert "restarts 1 container, 1 of them foreign\n" in rendered
     assert rendered.endswith("2 preparations · 3 foreign containers restart")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from .builders import deployment, facts, placement
 from .gguf_files import write_gguf
 from .hubs import Repo, run_hub
 from .registries import USER, Authority, RunningRegistry, free_port
+from .web_server import Reply, Request, serve
 
 SOURCE = HuggingFace(repo="a/b", quant="Q4_0")
 OTHER = "sha256:" + "7" * 64
@@ -63,6 +66,35 @@ def test_a_deployment_is_resolved_whole(
     assert found.weights["chat@h1"].entry == "x-Q4_0.gguf"
     assert found.secrets == {}
     assert len(listings) == 1
+
+
+def test_as_long_as_somebody_lets_us_wait_it_is_told_who(
+    secrets: Secrets, private: RunningRegistry, authority: Authority
+) -> None:
+    private.push("llm/waiting", "1")
+    told: list[list[str]] = []
+    heard = threading.Event()
+
+    def answer(_: Request) -> Reply:
+        heard.wait(30)
+        return Reply(404)
+
+    def waiting(awaited: Sequence[str]) -> None:
+        told.append(list(awaited))
+        if told[-1] == ["model a/b"]:
+            heard.set()
+
+    with serve(answer) as slow:
+        login = SecretRef(kind="from_env", name="TEST_PASSWORD")
+        wanted = deployment(
+            placement(source=SOURCE),
+            image=f"{private.address}/llm/waiting:1",
+            mirrors=Mirrors(huggingface=slow.url),
+            registries=(Registry(scope=private.address, username=USER, password=login, ca=authority.pem),),
+        )
+        with pytest.raises(HubError):
+            resolve(wanted, {"h1": facts("h1")}, {}, secrets, cache=None, waiting=waiting, waiting_s=0.05)
+    assert told[-1] == ["model a/b"]
 
 
 def test_unreachable_and_unknown_hosts_take_part_in_nothing(secrets: Secrets, plain: RunningRegistry) -> None:

@@ -29,12 +29,12 @@ WITH_CA = named("rag", Registry(scope="harbor:5000/llm", ca=PEM))
 
 
 def allow(host: Settings, wanted: Deployment = RAG, *registries: str) -> None:
-    host.carry_out(*daemon_changes(host.context(wanted), registries or (MIRROR,)))
+    host.carry_out(wanted, *daemon_changes(host.context(wanted), registries or (MIRROR,)))
     assert daemon_changes(host.context(wanted), registries or (MIRROR,)) == ()
 
 
 def leave(host: Settings, wanted: Deployment = RAG) -> None:
-    host.carry_out(*daemon_removal_changes(host.context(wanted), "destroy"))
+    host.carry_out(wanted, *daemon_removal_changes(host.context(wanted), "destroy"))
     assert daemon_removal_changes(host.context(wanted), "destroy") == ()
 
 
@@ -43,7 +43,7 @@ def test_the_owners_settings_stay_and_never_reach_the_plan() -> None:
     (change,) = daemon_changes(host.context(RAG), (MIRROR,))
     assert b"planted" not in to_json(change)
     assert [(diff.before, diff.after) for diff in change.diff] == [("theirs:5000", f"theirs:5000, {MIRROR}")]
-    host.carry_out(change)
+    host.carry_out(RAG, change)
     assert host.listed == ["theirs:5000", MIRROR]
     assert "planted" in (host.daemon or b"").decode()
 
@@ -87,7 +87,7 @@ def test_what_the_owner_allowed_is_not_claimed_and_stays() -> None:
 
 def test_what_the_owner_wrote_but_did_not_load_stays() -> None:
     host = Settings(THEIRS)
-    host.listed = []
+    host.loaded = {}
     allow(host, RAG, "theirs:5000")
     leave(host)
     assert json.loads(host.daemon or b"") == json.loads(THEIRS)
@@ -133,15 +133,16 @@ def test_an_edit_of_daemon_json_after_the_plan_makes_it_stale() -> None:
     (change,) = daemon_changes(host.context(RAG), (MIRROR,))
     host.daemon = b'{"debug": true}'
     with pytest.raises(AssertionError):
-        host.carry_out(change)
+        host.carry_out(RAG, change)
 
 
 def test_a_stopped_engine_is_not_reloaded() -> None:
     host = Settings()
     allow(host)
-    host.state, host.listed = "stopped", []
+    host.state, host.loaded = "stopped", {}
+    reloads = host.reloads
     leave(host)
-    assert (host.daemon, host.reloads) == (None, 1)
+    assert (host.daemon, host.reloads) == (None, reloads)
 
 
 def test_an_existing_engine_is_never_edited() -> None:
@@ -181,9 +182,9 @@ def test_a_certificate_stands_beside_the_owners_and_goes_with_us() -> None:
     host = Settings()
     theirs = "/etc/docker/certs.d/harbor:5000/ca.crt"
     host.files[theirs] = "theirs"
-    host.carry_out(*daemon_changes(host.context(WITH_CA), ()))
+    host.carry_out(WITH_CA, *daemon_changes(host.context(WITH_CA), ()))
     assert host.files == {theirs: "theirs", "/etc/docker/certs.d/harbor:5000/cpudeploy-rag.crt": PEM}
-    assert [question.key for question in daemon_questions(WITH_CA)] == [
+    assert [question.key for question in daemon_questions(WITH_CA, WITH_CA.hosts["one"])] == [
         path for path in host.files if path != theirs
     ]
     assert daemon_changes(host.context(WITH_CA), ()) == ()
@@ -194,14 +195,14 @@ def test_a_certificate_stands_beside_the_owners_and_goes_with_us() -> None:
 
 def test_a_renewed_authority_replaces_ours() -> None:
     host = Settings()
-    host.carry_out(*daemon_changes(host.context(WITH_CA), ()))
+    host.carry_out(WITH_CA, *daemon_changes(host.context(WITH_CA), ()))
     renewed = named("rag", Registry(scope="harbor:5000", ca="renewed"))
     (change,) = daemon_changes(host.context(renewed), ())
     assert change.action == "update"
-    host.carry_out(change)
+    host.carry_out(RAG, change)
     leave(host, renewed)
     assert host.files == {}
 
 
 def test_facts_of_the_settings_hold_no_text() -> None:
-    assert set(DaemonFile.__struct_fields__) == {"sha256", "insecure"}
+    assert set(DaemonFile.__struct_fields__) == {"sha256", "insecure", "settings"}

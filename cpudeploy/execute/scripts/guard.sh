@@ -18,6 +18,10 @@ armed() { # folder: $armed is the file, else fails
 	return 1
 }
 
+decide() { # folder, file that says it is armed: it is ours to fire now; fails where another was first
+	mv -T "$2" "$1/fired" 2>/dev/null && echo "$$" >"$1/runs"
+}
+
 put_back() { # folder of a guard that is ours to fire
 	terms "$1"
 	echo "$$" >"$1/runs"
@@ -29,9 +33,8 @@ put_back() { # folder of a guard that is ours to fire
 	mv -f "$1/rc.new" "$1/rc"
 }
 
-fire() { # folder, file that says it is armed: fails where another was first
-	mv -T "$2" "$1/fired" 2>/dev/null || return 1
-	put_back "$1"
+fire() { # folder, file that says it is armed
+	decide "$1" "$2" && put_back "$1"
 }
 
 watch() { # folder, generation: until it is committed, or nobody renewed it for too long
@@ -46,7 +49,16 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 		now
 		test $((now - last)) -lt "$after" || break
 	done
-	fire "$1" "$1/armed.$2"
+	decide "$1" "$1/armed.$2" || return 0
+	name=${1##*/}
+	audit "{\"event\":\"guard fired\",\"guard\":\"$name\"}"
+	# Whoever let it come to this, and was not even ended, must not go on from what is put back: the host is
+	# not his any more, and what he has under way is over before we begin.
+	if test "$last" -ge 0 && drop "$its_token"; then
+		rmdir "$state/lease"
+		sleep 2
+	fi
+	put_back "$1"
 }
 
 renew_guards() {

@@ -5,9 +5,9 @@
 # `taken renewed ttl life`: seconds of the host's uptime, seconds, and which run of the host it was.
 # Every step from one holder to the next is one rename, which the kernel gives to one of any number of racers:
 #   nobody → me      a folder built aside onto `lease`: fails where that holds anything
-#   him → me         `lease/HIS` → `lease/MINE`, when his time is over: fails where he is no longer in it
+#   him → nobody     `lease/HIS` → aside, when his time is over: fails where he is no longer in it
 #   me → nobody      `lease/MINE` → aside: fails where it was taken from me
-# So whoever finds `lease/TOKEN` holds the host, and nobody else does.
+# So whoever finds `lease/TOKEN` holds the host, and nobody else does; and nobody comes in by another door.
 umask 077
 LC_ALL=C
 PATH=${PATH:-/usr/sbin:/usr/bin:/sbin:/bin}
@@ -15,6 +15,12 @@ export LC_ALL PATH
 
 say() { # text: as it is, which echo of some shells does not do
 	printf '%s\n' "$1"
+}
+
+audit() { # JSON: a line of the journal of events, with the host's time
+	log=$state/audit.jsonl
+	if test -e "$log" && test "$(wc -c <"$log")" -gt 1048576; then mv -f "$log" "$log.1"; fi
+	say "{\"at\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",${1#?}" >>"$log"
 }
 
 now() { # $now: seconds of uptime; no clock that anybody sets
@@ -73,6 +79,7 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 		tries=$((tries + 1))
 		mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token" || return 2
 		if why=$(mv -T "$aside" "$state/lease" 2>&1); then
+			after_him
 			sweep
 			return 0
 		fi
@@ -81,20 +88,34 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 				rm -rf "$aside"
 				return 1
 			fi
-			if mv -T "$state/lease/$holder" "$state/lease/$token" 2>/dev/null; then
-				mv -f "$aside/$token/times" "$aside/$token/about" "$state/lease/$token/"
-				rm -rf "$aside"
-				before=$about
-				# What he had under way is ended within a second; nothing of ours begins beside it.
-				sleep 2
-				sweep
-				return 0
-			fi
+			drop "$holder"
+			continue
 		fi
 		sleep 0.1 # somebody is giving it back, or taking it
 	done
 	rm -rf "$aside"
 	return 2
+}
+
+drop() { # holder: not any more; fails where he was not
+	mv -T "$state/lease/$1" "$state/lease.dropped.$1" 2>/dev/null || return 1
+	now
+	echo "$now" >"$state/lease.dropped.$1/dropped"
+}
+
+after_him() { # $before: about whoever was dropped before us
+	wait=
+	for folder in "$state"/lease.dropped.*; do
+		test -d "$folder" || continue
+		read -r before 2>/dev/null <"$folder/about"
+		dropped=
+		read -r dropped 2>/dev/null <"$folder/dropped"
+		now
+		test $((now - ${dropped:-now})) -gt 2 || wait=2
+		rm -rf "$folder"
+	done
+	# What he had under way is ended within a second; nothing of ours begins beside it.
+	test -z "$wait" || sleep "$wait"
 }
 
 sweep() { # what keepers left that died while they took or gave back

@@ -1,0 +1,77 @@
+"""`cpudeploy prune`: free what old releases hold on the hosts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .options import (
+    format_option,
+    inventory_option,
+    limit_option,
+    playbooks_option,
+    sudo_option,
+    verbose_option,
+)
+
+
+@click.command("prune")
+@inventory_option
+@limit_option
+@playbooks_option
+@sudo_option
+@verbose_option
+@click.option(
+    "--keep",
+    default=5,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Releases a host that stay, beside those in use and the one to roll back to.",
+)
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@format_option("text", "json")
+def command(
+    inventory: Path,
+    limit: tuple[str, ...],
+    playbooks: tuple[Path, ...],
+    ask_sudo_pass: bool,
+    verbose: bool,
+    keep: int,
+    yes: bool,
+    output: str,
+) -> int:
+    """Remove old releases of this deployment, and the images and weights that nobody needs any more.
+
+    What runs, what a rollback goes back to, and all that other deployments have stays.
+    """
+    from ..errors import UsageError
+    from ..plan import prune_plan
+    from ..report.plan_text import render_plan
+    from .carrying_out import carry_out
+    from .deciding import origin_of
+    from .settling import put_right
+    from .site import site
+    from .terminal import stderr
+
+    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
+        put_right(found, origin_of(inventory))
+        plan = prune_plan(
+            found.deployment,
+            found.facts,
+            origin=origin_of(inventory),
+            keep=keep,
+            unreachable=found.unreachable,
+            unknown=found.unknown,
+        )
+        if not plan.empty and not yes:
+            if not sys.stdin.isatty():
+                raise UsageError("prune needs --yes where nobody can be asked")
+            asked = stderr()
+            asked.try_write(render_plan(plan, colour=asked.colour, width=asked.width, verbose=verbose))
+            click.confirm("Remove this?", abort=True, err=True)
+        return carry_out(
+            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+        )

@@ -1,0 +1,47 @@
+"""Hosts that an earlier apply left in the middle: settled before a plan is made to be carried out."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from ..errors import CpudeployError
+from ..execute import HostTarget, settle, unsettled
+from ..plan.questions import questions
+from ..types.plan import Plan
+from ..types.safety import InFlight
+from .site import Site
+from .troubles import note
+
+
+def put_right(site: Site, origin: str) -> None:
+    """Settle what is unsettled; `site` has the new facts then. A host on which that does not work is left
+    as it is: carrying out will say why."""
+    deployment = site.deployment
+    waiting = [name for name, facts in site.facts.items() if unsettled(facts)]
+    if not waiting:
+        return
+    nothing = Plan(deployment=deployment.name, base=deployment.base, origin=origin, hosts={})
+
+    def one(name: str) -> CpudeployError | None:
+        asked = questions(deployment, deployment.hosts[name])
+        target = HostTarget(
+            site.connections[name], plan=nothing, secrets=site.secrets, questions=asked, command="settle"
+        )
+        try:
+            site.facts[name] = settle(target)
+        except CpudeployError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(max_workers=len(waiting)) as pool:
+        ends = dict(zip(waiting, pool.map(one, waiting), strict=True))
+    for name, error in ends.items():
+        left = site.facts[name].in_flight
+        what = f" of {left.subject}" if isinstance(left, InFlight) else ""
+        if error is None:
+            note(name, "an apply ended here in the middle; what it was about to change is as it was before")
+        else:
+            note(
+                name,
+                f"an apply ended here in the middle{what}, and that can't be put right now: {error.what}",
+            )

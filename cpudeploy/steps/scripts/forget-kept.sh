@@ -1,0 +1,3 @@
+# An edit is over: what the file was before is needed no more. Argument: kept, the folder that holds it.
+set -eu
+rm -rf -- "$kept"
