@@ -114,8 +114,15 @@ class Bench:
             self._heal(result)
         except (AssertionError, LabError, ValueError, subprocess.TimeoutExpired) as error:
             result.wrong.append(f"it could not be looked at to the end: {tail(str(error))}")
-            self._apply()  # so that the next case begins on a host that serves
+        if result.wrong:
+            self._begin_anew()
         return result
+
+    def _begin_anew(self) -> None:
+        """What a case left behind is no fault of the next one."""
+        self.site.start("destroy", "--yes").communicate(timeout=APPLY_S)
+        code, output = self._apply()
+        assert code == 0, f"{self.host.name} can't be brought back: {output}"
 
     # the upgrade
 
