@@ -93,7 +93,7 @@ def replacing(
         *_let_serve(context, name, release),
         GuardCommit(id="commit", deadline_s=30, guard=name),
         engine("stop old", StopContainer(container=found.old_name, grace_s=grace_s)),
-        # Before the last that anybody would miss: whoever dies here leaves a container that the next plan sees.
+        # Not last: whoever dies here leaves a container that the next plan sees.
         forgetting(context, name, keep=release),
         engine("clear", RemoveContainer(container=found.old_name)),
     )

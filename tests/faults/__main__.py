@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the cases; 0 when all passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--case", action="append", help="only cases of this name (`*` stands for anything)")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the random instants (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=SEED, help="of the random instants (default: %(default)s)"
+    )
     parser.add_argument("--lab", nargs=2, default=["faults", "10.77.77.0/24"], metavar=("NAME", "SUBNET"))
     parser.add_argument("--keep", action="store_true", help="leave the lab up")
     parser.add_argument("--render", action="store_true", help="only write the page anew from the data")
@@ -86,10 +88,10 @@ def run_way(
 ) -> tuple[dict[str, Any], list[Result]]:
     """One way's cases, one after the other."""
     folder.mkdir()
-    bench = Bench(lab, f"faults-{way}", folder, way)
+    bench = Bench(lab, f"faults-{way}", folder)
     try:
         bench.prepare()
-        steps, seconds, silent = bench.undisturbed()
+        steps, seconds, silent = bench.undisturbed(way)
         about = {"steps": steps, "seconds": seconds, "silent_s": silent}
         cases = [
             case
@@ -105,12 +107,14 @@ def every_case(way: Way, steps: list[str], seconds: float, seed: int) -> Iterato
     """All there are of one way."""
     yield from boundaries(way, steps)
     yield from moments(way, seconds, seed)
-    yield from chosen(way, steps)
+    yield from chosen(way)
 
 
 def told(result: Result) -> Result:
     """Say on stderr how a case went, while the others go on."""
-    say(f"{result.name} ({result.when}): {'; '.join(result.wrong) or 'passed'}; answered then: {result.serves}")
+    say(
+        f"{result.name} ({result.when}): {'; '.join(result.wrong) or 'passed'}; answered then: {result.serves}"
+    )
     return result
 
 

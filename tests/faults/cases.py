@@ -41,12 +41,13 @@ CHOSEN: tuple[tuple[Way, Fault, str], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """One fault in one upgrade: before the step `at` (counted from 0), or `after_s` seconds after the first."""
+    """One fault in one upgrade: before the step `at` (its name, or counted from 0), or `after_s` seconds after
+    the first."""
 
     name: str
     way: Way
     fault: Fault
-    at: int | None = None
+    at: str | int | None = None
     after_s: float | None = None
 
 
@@ -63,9 +64,27 @@ def moments(way: Way, seconds: float, seed: int) -> Iterator[Case]:
         yield Case(f"{way}/kill-random-{number:02d}", way, "kill", after_s=round(dice.uniform(0, seconds), 3))
 
 
-def chosen(way: Way, steps: Sequence[str]) -> Iterator[Case]:
-    """The other faults, where they hurt. Raises ValueError for a step that an upgrade does not have."""
-    for of, fault, name in CHOSEN:
+def chosen(way: Way) -> Iterator[Case]:
+    """The other faults, where they hurt."""
+    for of, fault, step in CHOSEN:
         if of == way:
-            at = steps.index(name)
-            yield Case(f"{way}/{fault}-before-{at:02d}", way, fault, at=at)
+            yield before(way, fault, step)
+
+
+def before(way: Way, fault: Fault, step: str) -> Case:
+    """A fault before a step of that name."""
+    return Case(f"{way}/{fault}-before-{step.replace(' ', '-')}", way, fault, at=step)
+
+
+def sample() -> tuple[Case, ...]:
+    """A few of all, for every day: the moments in which a host is least whole, and a fault of each kind that
+    is over soon."""
+    return (
+        before("stop-first", "kill", "create rag_tiny_0"),
+        before("stop-first", "kill", "commit guard rag_tiny_0"),
+        before("stop-first", "engine-kill", "wait until rag_tiny_0 serves"),
+        before("stop-first", "host-restart", "create rag_tiny_0"),
+        before("beside", "cut", "rename rag_tiny_0_next to rag_tiny_0"),
+        before("beside", "kill", "connect rag_tiny_0 to rag_pub"),
+        Case("beside/kill-after-1s", "beside", "kill", after_s=1.0),
+    )
