@@ -77,13 +77,14 @@ def before(way: Way, fault: Fault, step: str) -> Case:
 
 
 def sample() -> tuple[Case, ...]:
-    """A few of all, for every day: the moments in which a host is least whole, and a fault of each kind that
-    is over soon."""
+    """A few of all, for every day: the moments in which a host is least whole, and a fault of each
+    kind."""
     return (
         before("stop-first", "kill", "create rag_tiny_0"),
         before("stop-first", "kill", "commit guard rag_tiny_0"),
         before("stop-first", "engine-kill", "wait until rag_tiny_0 serves"),
         before("stop-first", "host-restart", "create rag_tiny_0"),
+        before("stop-first", "unplug", "start rag_tiny_0"),
         before("beside", "cut", "rename rag_tiny_0_next to rag_tiny_0"),
         before("beside", "kill", "connect rag_tiny_0 to rag_pub"),
         Case("beside/kill-after-1s", "beside", "kill", after_s=1.0),

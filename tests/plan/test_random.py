@@ -86,7 +86,7 @@ chapters = st.builds(
     Chapter,
     want=wants(),
     dies_at=st.integers(0, 75) | st.just(LONGER_THAN_ANY),
-    after=st.sampled_from(["guards fire", "host restarts"]),
+    after=st.sampled_from(["guards fire", "guards fail", "host restarts"]),
     failing=st.frozensets(st.sampled_from(MODELS), max_size=1),
 )
 histories = st.lists(chapters, min_size=1, max_size=4)
@@ -206,7 +206,18 @@ class World:
             and "rag_pub" in each["networks"]
         }
 
-    def restart(self) -> None:
+    def left_alone(self, after: str) -> None:
+        """The controller is gone. `after`: what happens on the host then."""
+        if after == "host restarts":
+            self._restart()
+            return
+        if after == "guards fail":  # the engine was not to be had, say: they ran, and put nothing back
+            for name in self.host.armed:
+                self.host.state["guards"][name].update(state="fired", rc=1)
+            self.host.armed.clear()
+        self.host.die()
+
+    def _restart(self) -> None:
         """The host starts anew: guards are lost, the lease is nobody's, and the engine starts what it should."""
         state = self.host.state
         if state["lease"]:
@@ -300,10 +311,8 @@ def test_one_apply_more_always_converges_and_nothing_of_others_is_touched(histor
         untouched = unchanged(world, before, chapter.want)
         world.host.failing = set(chapter.failing)
         outcome = world.apply(chapter.want, dies_at=chapter.dies_at)
-        if outcome is None and chapter.after == "guards fire":
-            world.host.die()
-        elif outcome is None:
-            world.restart()
+        if outcome is None:
+            world.left_alone(chapter.after)
         assert untouched.items() <= world.serving().items()
         assert world.not_ours() == others
         world.host.failing = set()
