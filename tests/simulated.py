@@ -42,6 +42,8 @@ class SimulatedHost:
         self.holder = ""
         self.plan = ""
         self.armed: dict[str, op.GuardArm] = {}
+        self.stuck: set[str] = set()
+        """Ids of containers whose ports are taken though nobody reaches them there."""
 
     def lock(self, plan: str) -> None:
         lease = self.state.get("lease")
@@ -277,6 +279,7 @@ class SimulatedHost:
             case op.StopContainer(container=name):
                 if name in containers:
                     containers[name].update(running=False, status="exited")
+                    self.stuck.discard(containers[name]["id"])
             case op.RenameContainer(container=name, to=to):
                 if name in containers and to in containers:
                     raise EngineError(f"{to} is taken", status=409)
@@ -292,8 +295,7 @@ class SimulatedHost:
                 self._connect(network, name)
             case op.DisconnectNetwork(network=network, container=name):
                 if name in containers:
-                    containers[name]["networks"].pop(network, None)
-                    containers[name]["network_ids"].pop(network, None)
+                    self._disconnect(network, containers[name])
             case _:
                 raise AssertionError(f"the simulated engine does not know {request}")
 
@@ -348,6 +350,16 @@ class SimulatedHost:
         found["networks"][network] = ""
         found["network_ids"][network] = self.state["networks"][network]["id"]
 
+    def _disconnect(self, network: str, found: dict[str, Any]) -> None:
+        """As engines before 23 do: ports go on to a network that is left, and are held there."""
+        open_before = found["running"] and self._opens(found["networks"])
+        found["networks"].pop(network, None)
+        found["network_ids"].pop(network, None)
+        held = (found["id"] in self.stuck or open_before) and not self._opens(found["networks"])
+        self.stuck.discard(found["id"])
+        if held and found["networks"]:
+            self.stuck.add(found["id"])
+
     def publishes(self, name: str) -> bool:
         """Whether a container's ports are open: it runs, in a network that is not internal."""
         found = self.container(name)
@@ -364,5 +376,5 @@ class SimulatedHost:
         own = self.container(name)["publish"]
         for other, found in self.state["containers"].items():
             taken = any(port in found["publish"] for port in own)
-            if other != name and taken and self.publishes(other):
+            if other != name and taken and (self.publishes(other) or found["id"] in self.stuck):
                 raise EngineError(f"port is already allocated by {other}", status=500)

@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import msgspec
@@ -247,7 +248,7 @@ class HostTarget:
                 engine.rename(name, to)
             case op.RemoveContainer(container=name, release=release):
                 self._require_ours(name)
-                if not release or self._label(name, RELEASE_LABEL) == release:
+                if not release or self._release(name) == release:
                     engine.remove(name)
             case op.RestartPolicy(container=name, policy=policy):
                 self._require_ours(name)
@@ -274,15 +275,16 @@ class HostTarget:
                 engine.remove_image(reference)
 
     def _require_ours(self, name: str) -> None:
-        if self._engine.container(name) is not None and self._label(name) != self._deployment:
+        found = self._engine.container(name)  # one question: between two of these nobody may be serving
+        if found is not None and _label(found, DEPLOYMENT_LABEL) != self._deployment:
             raise EngineError(
                 f"container {name} is not of deployment {self._deployment}; it is left alone",
                 do=f"rename or remove {name} yourself, then plan again",
             )
 
-    def _label(self, name: str, label: str = DEPLOYMENT_LABEL) -> str | None:
+    def _release(self, name: str) -> str | None:
         found = self._engine.container(name)
-        return None if found is None else (found["Config"].get("Labels") or {}).get(label)
+        return None if found is None else _label(found, RELEASE_LABEL)
 
     def _script(self, operation: op.Script, tell: Tell) -> None:
         if hashlib.sha256(operation.text.encode()).hexdigest() != operation.sha256:
@@ -361,6 +363,11 @@ class HostTarget:
             tell(event)
 
         return told
+
+
+def _label(inspected: dict[str, Any], label: str) -> str | None:
+    found: str | None = (inspected["Config"].get("Labels") or {}).get(label)
+    return found
 
 
 def _bytes(operation: str, tell: Tell) -> Callable[..., None]:

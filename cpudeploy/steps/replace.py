@@ -109,13 +109,18 @@ def _beside(
     draining: tuple[Drain, ...],
 ) -> tuple[Operation, ...]:
     """The new one proven where nobody but us reaches it, then in the old one's place. Between the last two
-    nobody serves, so nothing stands between them."""
+    nobody serves, so nothing stands between them.
+
+    The old one leaves the other networks first: engines before 23 pass its ports on to whatever is left when
+    it leaves the published one, and hold them there.
+    """
     name, coming = found.name, found.next_name
     published, *inside = wanted.container.networks
     return (
         creating(context, name, wanted, image, rollout, under=coming, networks=tuple(inside)),
         engine("start", StartContainer(container=coming)),
         waiting(coming, wanted, diagnose, id="gate beside"),
+        *(engine(f"leave:{each}", DisconnectNetwork(network=each, container=name)) for each in inside),
         *draining,
         engine("keep", RenameContainer(container=name, to=found.old_name)),
         engine("take the name", RenameContainer(container=coming, to=name)),

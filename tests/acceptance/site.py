@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import secrets
@@ -86,6 +87,17 @@ class Site:
     def ask(self, host: str, port: int, key: str | None = None) -> str:
         """The models that a server on the host's loopback lists, or why not."""
         return self.http(host, port, "GET /v1/models", key=key)
+
+    def ask_lab(self, host: str, port: int) -> str:
+        """The models that a server on the host's address in the lab lists, or nothing while none answers."""
+        connection = http.client.HTTPConnection(self.lab.hosts[host].address, port, timeout=10)
+        try:
+            connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {self.api_key}"})
+            return connection.getresponse().read().decode()
+        except (OSError, http.client.HTTPException):
+            return ""
+        finally:
+            connection.close()
 
     def http(self, host: str, port: int, request: str, *, key: str | None = None, body: str = "") -> str:
         """A request to a port of the host's loopback, through its sshd: the host needs no program for it.

@@ -208,3 +208,32 @@ def publishing(asked: str, opened: list[str]) -> dict[str, Any]:
         HostConfig={"PortBindings": {"8080/tcp": [{"HostIp": asked, "HostPort": "8100"}]}},
         NetworkSettings={"Ports": {"8080/tcp": bindings or None}, "Networks": {}},
     )
+
+
+def test_a_port_that_opens_elsewhere_when_connected_is_closed_again(bench: Bench) -> None:
+    """Engines take a host address that is none for every address."""
+    asked = {"8080/tcp": [{"HostIp": "10.9.9.9", "HostPort": "8100"}]}
+    opened = {"8080/tcp": [{"HostIp": "0.0.0.0", "HostPort": "8100"}]}
+    networks: dict[str, Any] = {"rag_int": {}}
+    calls: list[str] = []
+
+    def inspect(request: Request) -> None:
+        ports = opened if "rag_pub" in networks else {}
+        settings = {"Ports": ports, "Networks": networks}
+        request.json(container(HostConfig={"PortBindings": asked}, NetworkSettings=settings))
+
+    def connect(request: Request) -> None:
+        calls.append("connect")
+        networks["rag_pub"] = {}
+        request.json({})
+
+    def disconnect(request: Request) -> None:
+        calls.append("disconnect")
+        networks.pop("rag_pub")
+        request.json({})
+
+    bench.server.answers.update(json=inspect, connect=connect, disconnect=disconnect)
+    publish = op.ConnectNetwork(network="rag_pub", container=NAME)
+    with pytest.raises(EngineError, match="published elsewhere"):
+        bench.do(op.Engine(id="publish", deadline_s=10, request=publish))
+    assert calls == ["connect", "disconnect"]

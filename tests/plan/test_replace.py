@@ -194,6 +194,23 @@ def test_what_fails_beside_never_takes_the_old_one_down():
     assert set(host.facts().held["rag"]) == {NAME}
 
 
+def test_what_was_begun_and_then_fails_is_taken_away_and_held():
+    """A first install, killed before its gate."""
+    wanted = wish(served_name="broken")
+    host = SimulatedHost(facts())
+    killed_after(plan_for(wanted, host.facts()), host, len(all_ids(wanted, host.facts())) - 4)
+    assert host.facts().containers[NAME].restart_policy == "no"
+    left(host, "lost")
+    host.failing.add("broken")
+    assert bring(wanted, host).status == "reverted"
+    assert host.facts().containers == {}
+    assert set(host.facts().held["rag"]) == {NAME}
+
+
+def all_ids(wanted, found: Facts) -> list[str]:
+    return [each.id for change in plan_for(wanted, found).hosts["one"].changes for each in change.operations]
+
+
 def test_what_was_proven_before_is_not_held_when_it_fails():
     host = SimulatedHost(begun())
     apply(plan_for(wish("stop-first", context=4096), host.facts()), host)

@@ -1,7 +1,9 @@
 import re
 
+import msgspec
 import pytest
 
+from cpudeploy.report.plan_changes import summary_of
 from cpudeploy.report.plan_text import render_plan
 from cpudeploy.report.text import cells
 from cpudeploy.types.plan import FieldDiff, Plan
@@ -232,3 +234,10 @@ def test_text_of_hosts_is_shown_escaped_wherever_it_stands() -> None:
         rendered = text(plan, verbose=verbose)
         assert not set(rendered) & set("\x1b\x07\x9b\u202e\r")
         assert "[bold red]x[/]" in rendered
+
+
+def test_a_gap_below_two_seconds_is_told_as_that() -> None:
+    host = sample_plan().hosts["genoa-1"]
+    (change,) = host.changes
+    assert summary_of(msgspec.structs.replace(change, gap_s=1)).endswith("under 2 s without service")
+    assert "without service" not in summary_of(msgspec.structs.replace(change, gap_s=None))

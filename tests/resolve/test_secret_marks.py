@@ -59,6 +59,19 @@ def test_a_secret_is_compared_with_the_release_that_runs(secrets: Secrets) -> No
     assert states(secrets, releases, running("0001-a"), running("0002-b")) == {key: "same"}
 
 
+def test_what_never_passed_its_gate_does_not_count_while_something_did(secrets: Secrets) -> None:
+    """It is undone, and what serves then has its own secret."""
+    releases = {
+        "0001-a": {"secret_marks": {PATH: mark("before")}},
+        "0002-b": {"secret_marks": {PATH: mark(PASSWORD)}},
+    }
+    proven = running("0001-a", restart_policy="unless-stopped")
+    unproven = running("0002-b", restart_policy="no")
+    key = "h1/rag/chat/0/api_key"
+    assert states(secrets, releases, proven, unproven) == {key: "changed"}
+    assert states(secrets, releases, unproven) == {key: "same"}
+
+
 def test_every_running_instance_has_its_own_state(secrets: Secrets) -> None:
     second = PATH.replace("chat_0", "chat_1")
     releases = {"0001-a": {"secret_marks": {PATH: mark(PASSWORD), second: mark("other")}}}
