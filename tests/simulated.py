@@ -189,9 +189,7 @@ class SimulatedHost:
         elif operation.script == "link-tree":
             blobs = self.state["weights"]["blobs"]
             files = [line.split(" ", 1) for line in args["files"].splitlines()]
-            self.state["weights"]["trees"][args["tree"]] = {
-                name: blobs[sha]["inode"] for sha, name in files
-            }
+            self.state["weights"]["trees"][args["tree"]] = {name: blobs[sha]["inode"] for sha, name in files}
         elif operation.script == "claim-weights":
             trees = self.state["weights"]["refs"].setdefault(f"{args['deployment']}.fetched", [])
             if args["tree"] not in trees:

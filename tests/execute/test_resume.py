@@ -42,11 +42,19 @@ def stands(host: SimulatedHost) -> dict[str, tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_the_same_plan_goes_on_from_anywhere(operation: str) -> None:
-    """The journal names it: what it had begun is undone, then done again."""
+def test_the_same_plan_goes_on_wherever_it_was_left(operation: str) -> None:
     host = killed_before(operation)
     assert apply(host).status == "done"
     assert stands(host) == {NAME: (NEW, True)}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS[3:])
+def test_without_the_record_of_what_was_under_way_it_is_stale_and_touches_nothing(operation: str) -> None:
+    host = killed_before(operation)
+    host.state["in_flight"] = None
+    before = stands(host)
+    assert apply(host).status == "stale"
+    assert stands(host) == before
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

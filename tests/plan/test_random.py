@@ -258,14 +258,17 @@ class World:
             return None
 
     def _secrets(self, want: Want) -> dict[str, str]:
-        """Which keys are other than those of the containers that stand there, as hosts tell by their marks."""
+        """Which keys are other than those of what has proven itself, as hosts tell by their marks."""
         told = {}
         for wish in want.wishes:
-            found = self.ours().get(container_name("rag", wish.model, 0))
-            if found is not None:
-                known = self.keys.get((found["mark"]["release"], container_name("rag", wish.model, 0)))
-                if known != wish.key:
-                    told[f"one/rag/{wish.model}/0/api_key"] = "changed"
+            name = container_name("rag", wish.model, 0)
+            there = [
+                (each["restart_policy"] != "no", each["mark"]["release"])
+                for each in self.ours().values()
+                if each["mark"]["model"] == wish.model
+            ]
+            if there and self.keys.get((max(there)[1], name)) != wish.key:
+                told[f"one/rag/{wish.model}/0/api_key"] = "changed"
         return told
 
     def _remember(self, plan: Plan, want: Want) -> None:
