@@ -235,21 +235,19 @@ class SimulatedHost:
 
     def _record(self, operation: op.Record) -> None:
         releases = self.state["releases"].setdefault(operation.deployment, {})
-        known = releases.get(operation.release, {})
+        known = read_release(releases.get(operation.release))  # None also for one that is damaged
         release = Release(
             id=operation.release,
             deployment=operation.deployment,
             host=operation.host,
             origin=operation.origin,
             created="2026-11-30T00:00:00Z",
-            instances=operation.instances,
+            instances={**(known.instances if known else {}), **operation.instances},
             by=operation.by,
-            proven=tuple(sorted({*operation.proven, *known.get("proven", ())})),
+            proven=tuple(sorted({*operation.proven, *(known.proven if known else ())})),
         )
-        written: dict[str, Any] = to_data(release)
-        written["instances"] = {**known.get("instances", {}), **written["instances"]}
-        releases[operation.release] = written
-        trees = sorted({each["tree"] for each in written["instances"].values() if each["tree"]})
+        releases[operation.release] = to_data(release)
+        trees = sorted({each.tree for each in release.instances.values() if each.tree})
         if trees:
             self.state["weights"]["refs"][f"{operation.deployment}.{operation.release}"] = trees
 
