@@ -10,9 +10,10 @@ from .change import Target
 
 
 def unsettled(found: Facts) -> bool:
-    """Whether something on the host waits to be put back, or was under way; nobody living holds it."""
-    alone = found.lease is None or found.lease.expired
-    return alone and (found.in_flight is not None or bool(found.guards))
+    """Whether something on the host waits to be put back, was under way, or is held by one who is no more."""
+    if found.lease is not None:
+        return found.lease.expired
+    return found.in_flight is not None or bool(found.guards)
 
 
 def settle(target: Target) -> Facts:

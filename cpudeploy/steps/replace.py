@@ -56,11 +56,11 @@ def creating_first(
         recording(context, rollout),
         *secrets(context, name, wanted, release),
         *discarding(found),
+        forgetting(context, name, keep=release),
         creating(context, name, wanted, image, rollout),
         engine("start", StartContainer(container=name)),
         waiting(name, wanted, diagnose),
         *_let_serve(context, name, release),
-        forgetting(context, name, keep=release),
     )
 
 
@@ -93,8 +93,9 @@ def replacing(
         *_let_serve(context, name, release),
         GuardCommit(id="commit", deadline_s=30, guard=name),
         engine("stop old", StopContainer(container=found.old_name, grace_s=grace_s)),
-        engine("clear", RemoveContainer(container=found.old_name)),
+        # Not last: whoever dies here leaves a container that the next plan sees.
         forgetting(context, name, keep=release),
+        engine("clear", RemoveContainer(container=found.old_name)),
     )
 
 
@@ -166,12 +167,12 @@ def proving(
     return (
         *secrets(context, name, wanted, release),
         *clearing(found, start=False),
+        forgetting(context, name, keep=release),
         *again,
         *connecting(name, unplugged),
         engine("start", StartContainer(container=name)),
         waiting(name, wanted, diagnose),
         *_let_serve(context, name, release),
-        forgetting(context, name, keep=release),
     )
 
 

@@ -88,10 +88,10 @@ def run_way(
 ) -> tuple[dict[str, Any], list[Result]]:
     """One way's cases, one after the other."""
     folder.mkdir()
-    bench = Bench(lab, f"faults-{way}", folder, way)
+    bench = Bench(lab, f"faults-{way}", folder)
     try:
         bench.prepare()
-        steps, seconds, silent = bench.undisturbed()
+        steps, seconds, silent = bench.undisturbed(way)
         about = {"steps": steps, "seconds": seconds, "silent_s": silent}
         cases = [
             case
@@ -107,7 +107,7 @@ def every_case(way: Way, steps: list[str], seconds: float, seed: int) -> Iterato
     """All there are of one way."""
     yield from boundaries(way, steps)
     yield from moments(way, seconds, seed)
-    yield from chosen(way, steps)
+    yield from chosen(way)
 
 
 def told(result: Result) -> Result:

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tests.faults.cases import IN_WORDS, Case, Way
 from tests.faults.service import Service, silence
 from tests.faults.shape import differences, release_faults, shape
 from tests.lab.lab import Lab
-from tests.lab.shell import wait_until
+from tests.lab.shell import LabError, wait_until
 
 PORT = 8100
 CONTEXTS = (512, 1024)
@@ -62,10 +62,9 @@ class Result:
 
 
 class Bench:
-    """One host of a lab and one way of replacing. `prepare` first, then any number of cases."""
+    """One host of a lab. `prepare` first, then any number of cases."""
 
-    def __init__(self, lab: Lab, host: str, folder: Path, way: Way) -> None:
-        self.way = way
+    def __init__(self, lab: Lab, host: str, folder: Path) -> None:
         self.host = lab.hosts[host]
         self.site: Site = make_site(lab, folder, host)
         self._tiny = self.site.manifest["models"]["tiny"]
@@ -78,7 +77,7 @@ class Bench:
         self._tiny["context"] = CONTEXTS[0]
         self.site.run("apply")
         self._service.start()
-        self._upgrade()  # from here on every file has been written over once
+        self._upgrade("auto")  # from here on every file has been written over once
         self.site.run("apply")
         self._rested = shape(self.host)
 
@@ -86,10 +85,10 @@ class Bench:
         """Stop what was started here."""
         self._service.stop()
 
-    def undisturbed(self) -> tuple[list[str], float, float]:
+    def undisturbed(self, way: Way) -> tuple[list[str], float, float]:
         """An upgrade that nothing happens to: its steps, its seconds from the first step to the end, and
         how long nothing answered."""
-        self._upgrade()
+        self._upgrade(way)
         since = time.monotonic()
         process, trace = self._start({})
         code, output = self._end(process)
@@ -104,19 +103,31 @@ class Bench:
 
     def run(self, case: Case) -> Result:
         """Break an upgrade, look, heal it by one apply, look again."""
-        self._upgrade()
+        self._upgrade(case.way)
         result = Result(case.name, case.way, case.fault, "")
         since = time.monotonic()
-        self._break(case, result)
-        self._rest(result)
-        self._look(result, since)
-        self._heal(result)
+        try:
+            self._break(case, result)
+            self._rest(result)
+            self._look(result, since)
+            self._heal(result)
+        except (AssertionError, LabError, ValueError, subprocess.TimeoutExpired) as error:
+            result.wrong.append(f"it could not be looked at to the end: {tail(str(error))}")
+        if result.wrong:
+            self._begin_anew()
         return result
+
+    def _begin_anew(self) -> None:
+        """What a case left behind is no fault of the next one."""
+        self.site.start("destroy", "--yes").communicate(timeout=APPLY_S)
+        code, output = self._apply()
+        assert code == 0, f"{self.host.name} can't be brought back: {output}"
 
     # the upgrade
 
-    def _upgrade(self) -> None:
-        """What is wanted from now on."""
+    def _upgrade(self, way: str) -> None:
+        """What is wanted from now on, and how one gets there."""
+        self._tiny["replace"] = way
         old = self._tiny["context"]
         self._tiny["context"] = CONTEXTS[1] if old == CONTEXTS[0] else CONTEXTS[0]
         self.site.write()
@@ -156,19 +167,15 @@ class Bench:
         if case.fault != "kill":
             settings = {"hold_before": case.at}
         process, trace = self._start(settings)
-        if case.fault != "kill":
-            self._disturb(case, process, trace)
-        result.broken, output = self._end(process)
-        if case.fault == "unplug":
-            self.host.reconnect()
-            self.host.wait_for_ssh()
-        names = [step["name"] for step in steps_of(trace)]
-        if case.at is not None:
-            result.when = self._before(case, names)
-        else:
-            result.when = (
-                f"after {case.after_s:.2f} s, in “{names[-1]}”" if names else "before the first step"
-            )
+        try:
+            if case.fault != "kill":
+                self._disturb(case, process, trace)
+        finally:
+            result.broken, output = self._end(process)
+            if case.fault == "unplug":
+                self.host.reconnect()
+                self.host.wait_for_ssh()
+        result.when = when(case, [step["name"] for step in steps_of(trace)])
         if case.fault == "kill" and result.broken != -9 and not (case.after_s and result.broken == 0):
             result.wrong.append(
                 f"the controller was to be killed, and ended with {result.broken}: {tail(output)}"
@@ -176,25 +183,16 @@ class Bench:
         if "Traceback" in output:
             result.wrong.append(f"a traceback: {tail(output)}")
 
-    def _before(self, case: Case, names: list[str]) -> str:
-        """Between which steps it happened."""
-        assert case.at is not None
-        before = names[case.at] if len(names) > case.at else ""
-        after = names[case.at - 1] if 0 < case.at <= len(names) else ""
-        if case.fault != "kill":
-            return f"before “{before}”"
-        return f"after “{after}”" if after else "before the first step"
-
     def _disturb(self, case: Case, process: subprocess.Popen[str], trace: Path) -> None:
         """Wait until the upgrade stands before its step, disturb it, let it go on."""
 
         def there() -> bool:
             if process.poll() is not None:
-                raise AssertionError(f"the apply ended before step {case.at}")
+                raise AssertionError(f"the apply ended before the step {case.at}")
             steps = steps_of(trace)
-            return bool(steps) and steps[-1]["step"] == case.at
+            return bool(steps) and case.at in (steps[-1]["step"], steps[-1]["name"])
 
-        wait_until(f"step {case.at}", there, APPLY_S, every_s=0.05)
+        wait_until(f"the step {case.at}", there, APPLY_S, every_s=0.05)
         DISTURBANCES[case.fault](self)
         assert process.stdin
         with contextlib.suppress(OSError):
@@ -240,8 +238,7 @@ class Bench:
 
     def _look(self, result: Result, since: float) -> None:
         """What serves, and what the next plan says."""
-        plan = json.loads(self.site.run("plan", "--format", "json"))
-        (host,) = plan["hosts"].values()
+        (host,) = self._data("plan")["hosts"].values()
         changes = [f"{change['action']} {change['subject']}: {change['why']}" for change in host["changes"]]
         told = [f"{change}" for change in changes] + [host[key] for key in ("unknown",) if host.get(key)]
         result.plan = "; ".join(told) or "no changes"
@@ -277,8 +274,7 @@ class Bench:
         if tries[-1].context != self._tiny["context"]:
             result.wrong.append("after the next apply it is not the new one that answers")
         result.wrong += self._left()
-        plan = json.loads(self.site.run("plan", "--format", "json"))
-        if any(host["changes"] for host in plan["hosts"].values()):
+        if any(host["changes"] for host in self._data("plan")["hosts"].values()):
             result.wrong.append("a plan after the next apply is not empty")
 
     def _left(self) -> list[str]:
@@ -296,8 +292,16 @@ class Bench:
         return process.returncode, out + err
 
     def _facts(self) -> dict[str, Any]:
-        (facts,) = json.loads(self.site.run("facts", "--format", "json")).values()
+        (facts,) = self._data("facts").values()
         return dict(facts)
+
+    def _data(self, command: str) -> dict[str, Any]:
+        """What a command tells as JSON."""
+        out, err = self.site.start(command, "--format", "json").communicate(timeout=APPLY_S)
+        try:
+            return dict(json.loads(out))
+        except ValueError:
+            raise AssertionError(f"cpudeploy {command} told no JSON: {tail(out)} {tail(err)}") from None
 
 
 DISTURBANCES: dict[str, Callable[[Bench], None]] = {
@@ -313,6 +317,15 @@ assert {"kill", *DISTURBANCES} == set(IN_WORDS)
 def _restless(facts: dict[str, Any]) -> bool:
     lease, guards = facts.get("lease"), facts.get("guards") or {}
     return bool(lease and not lease["expired"]) or any(each["state"] == "armed" for each in guards.values())
+
+
+def when(case: Case, steps: Sequence[str]) -> str:
+    """When it happened, by the steps that an apply came to."""
+    if case.after_s is not None:
+        return f"after {case.after_s:.2f} s, in “{steps[-1]}”" if steps else "before the first step"
+    if case.fault != "kill":
+        return f"before “{steps[case.at] if isinstance(case.at, int) else case.at}”"
+    return f"after “{steps[-1]}”" if steps else "before the first step"
 
 
 def steps_of(trace: Path) -> list[dict[str, Any]]:

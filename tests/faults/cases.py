@@ -23,25 +23,31 @@ IN_WORDS: dict[Fault, str] = {
 }
 
 CHOSEN: tuple[tuple[Way, Fault, str], ...] = (
-    ("stop-first", "cut", "stop rag_tiny_0"),
     ("stop-first", "cut", "create rag_tiny_0"),
     ("stop-first", "unplug", "start rag_tiny_0"),
     ("stop-first", "engine-restart", "create rag_tiny_0"),
     ("stop-first", "engine-kill", "wait until rag_tiny_0 serves"),
     ("stop-first", "host-restart", "create rag_tiny_0"),
-    ("stop-first", "host-restart", "restart policy of rag_tiny_0: unless-stopped"),
+    ("stop-first", "host-restart", "note that rag_tiny_0 serves"),
+    ("beside", "cut", "rename rag_tiny_0_next to rag_tiny_0"),
+    ("beside", "cut", "connect rag_tiny_0 to rag_pub"),
+    ("beside", "unplug", "connect rag_tiny_0 to rag_pub"),
+    ("beside", "engine-restart", "wait until rag_tiny_0_next serves"),
+    ("beside", "engine-kill", "disconnect rag_tiny_0_old from rag_pub"),
+    ("beside", "host-restart", "connect rag_tiny_0 to rag_pub"),
 )
 """Where everything but a kill happens: before the step of that name."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One fault in one upgrade: before the step `at` (counted from 0), or `after_s` seconds after the first."""
+    """One fault in one upgrade: before the step `at` (its name, or counted from 0), or `after_s` seconds after
+    the first."""
 
     name: str
     way: Way
     fault: Fault
-    at: int | None = None
+    at: str | int | None = None
     after_s: float | None = None
 
 
@@ -58,9 +64,28 @@ def moments(way: Way, seconds: float, seed: int) -> Iterator[Case]:
         yield Case(f"{way}/kill-random-{number:02d}", way, "kill", after_s=round(dice.uniform(0, seconds), 3))
 
 
-def chosen(way: Way, steps: Sequence[str]) -> Iterator[Case]:
-    """The other faults, where they hurt. Raises ValueError for a step that an upgrade does not have."""
-    for of, fault, name in CHOSEN:
+def chosen(way: Way) -> Iterator[Case]:
+    """The other faults, where they hurt."""
+    for of, fault, step in CHOSEN:
         if of == way:
-            at = steps.index(name)
-            yield Case(f"{way}/{fault}-before-{at:02d}", way, fault, at=at)
+            yield before(way, fault, step)
+
+
+def before(way: Way, fault: Fault, step: str) -> Case:
+    """A fault before a step of that name."""
+    return Case(f"{way}/{fault}-before-{step.replace(' ', '-')}", way, fault, at=step)
+
+
+def sample() -> tuple[Case, ...]:
+    """A few of all, for every day: the moments in which a host is least whole, and a fault of each
+    kind."""
+    return (
+        before("stop-first", "kill", "create rag_tiny_0"),
+        before("stop-first", "kill", "commit guard rag_tiny_0"),
+        before("stop-first", "engine-kill", "wait until rag_tiny_0 serves"),
+        before("stop-first", "host-restart", "create rag_tiny_0"),
+        before("stop-first", "unplug", "start rag_tiny_0"),
+        before("beside", "cut", "rename rag_tiny_0_next to rag_tiny_0"),
+        before("beside", "kill", "connect rag_tiny_0 to rag_pub"),
+        Case("beside/kill-after-1s", "beside", "kill", after_s=1.0),
+    )

@@ -1,8 +1,9 @@
 """The real command line in a process that breaks at an exact place: `python -m tests.faults.driver SETTINGS WORDS…`.
 
 SETTINGS is JSON. `trace`: a file that gets a line for every step a host's target is asked for, before it is
-done. `kill_before`: the step, counted from 0, before which this process kills itself. `kill_after_s`: how
-long after the first step it does. `hold_before`: the step before which it waits for a line on stdin.
+done. `kill_before`: the step, by its name or counted from 0, before which this process kills itself.
+`kill_after_s`: how long after the first step it does. `hold_before`: the step before which it waits for a
+line on stdin.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ class Breaking:
         setattr(HostTarget, step, broken)
 
     def _before(self, name: str) -> None:
-        if self._count == self._kill_before:
+        if self._kill_before in (self._count, name):
             die()
         if self._count == 0 and self._kill_after_s is not None:
             threading.Timer(self._kill_after_s, die).start()
         print(json.dumps({"step": self._count, "name": name, "at": time.monotonic()}), file=self._trace)
-        if self._count == self._hold_before:
+        if self._hold_before in (self._count, name):
+            self._hold_before = None
             sys.stdin.readline()
         self._count += 1
 
