@@ -235,7 +235,8 @@ class SimulatedHost:
 
     def _record(self, operation: op.Record) -> None:
         releases = self.state["releases"].setdefault(operation.deployment, {})
-        known = releases.get(operation.release, {})
+        document = releases.get(operation.release)
+        known = document if isinstance(document, dict) else {}  # damaged: written anew
         release = Release(
             id=operation.release,
             deployment=operation.deployment,
