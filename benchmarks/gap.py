@@ -34,7 +34,7 @@ PORT = 8100
 DRAIN = {"drain: 60s": "60s", "drain: 0": 0}
 LONG_S = 8
 """How long the answer under way is to take, about."""
-MOST_TOKENS = 7000
+MOST_TOKENS = 1400
 _TRIED_TOKENS = 500
 
 
@@ -110,7 +110,7 @@ def table(rows: list[Row]) -> list[str]:
 
 def drained(site: Site, hosts: dict[str, HostSpec]) -> list[str]:
     """What becomes of an answer that is under way when its server is replaced."""
-    site.manifest["models"]["tiny"].update(context=8192, replace="auto")
+    site.manifest["models"]["tiny"].update(context=1536, replace="auto")
     site.run("apply")
     lines = ["| engine | way | " + " | ".join(DRAIN) + " |", "|---|---|" + "---|" * len(DRAIN)]
     for engine, spec in hosts.items():
