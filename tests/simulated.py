@@ -234,6 +234,8 @@ class SimulatedHost:
         self._start(name)
 
     def _record(self, operation: op.Record) -> None:
+        releases = self.state["releases"].setdefault(operation.deployment, {})
+        known = releases.get(operation.release, {})
         release = Release(
             id=operation.release,
             deployment=operation.deployment,
@@ -242,11 +244,12 @@ class SimulatedHost:
             created="2026-11-30T00:00:00Z",
             instances=operation.instances,
             by=operation.by,
-            proven=operation.proven,
+            proven=tuple(sorted({*operation.proven, *known.get("proven", ())})),
         )
-        releases = self.state["releases"].setdefault(operation.deployment, {})
-        releases[operation.release] = to_data(release)
-        trees = sorted({each.tree for each in operation.instances.values() if each.tree})
+        written: dict[str, Any] = to_data(release)
+        written["instances"] = {**known.get("instances", {}), **written["instances"]}
+        releases[operation.release] = written
+        trees = sorted({each["tree"] for each in written["instances"].values() if each["tree"]})
         if trees:
             self.state["weights"]["refs"][f"{operation.deployment}.{operation.release}"] = trees
 

@@ -20,7 +20,7 @@ from ..types.deployment import Sudo
 from ..types.plan import HostPlan
 from .carrying_out import carry_out
 from .deciding import decide, origin_of
-from .saved import read_plan, secrets_of
+from .saved import PARTIAL, read_plan, secrets_of
 from .settling import put_right
 from .site import ask_sudo_password, site
 from .troubles import note
@@ -90,13 +90,12 @@ def apply_saved(
     finally:
         for connection in reached:
             connection.close()
+            for text in connection.notes:
+                note(connection.host.name, text)
     partial = [name for name, host in hosts.items() if host.partial]
     for name in partial:
         note(name, PARTIAL)
     return worst([code, ERROR if partial else code])
-
-
-PARTIAL = "more is wanted than could be seen when this was planned: once it is applied, plan again"
 
 
 def _limited(hosts: Mapping[str, HostPlan], limit: Sequence[str]) -> dict[str, HostPlan]:

@@ -38,9 +38,10 @@ def carry_out(
     facts_s: float | None = None,
     only: Collection[str] | None = None,
     retry: bool = False,
+    told: bool = False,
 ) -> int:
     """Execute and report; returns the exit code. `only`: hosts to do it on, None: on all of the plan.
-    `retry`: also what this plan failed with before.
+    `retry`: also what this plan failed with before. `told`: the plan was shown already.
 
     `output`: `text`; `json`, a line an event, then the outcome on the last; `markdown`, one comment at the
     end, progress on stderr meanwhile.
@@ -49,7 +50,7 @@ def carry_out(
     shown = plan if only is None else _narrowed(plan, only)
     command = click.get_current_context().info_name or "apply"
     console = stdout()
-    if output == "text":
+    if output == "text" and not told:
         console.try_write(
             render_plan(shown, colour=console.colour, width=console.width, verbose=verbose, facts_s=facts_s)
         )

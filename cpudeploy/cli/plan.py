@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from ..errors import CHANGES, ERROR, OK, UNREACHABLE, worst
+from ..types.facts import Facts
 from ..types.plan import Plan
 from .options import (
     adopt_option,
@@ -77,19 +79,18 @@ def command(
                 plan = write_plan(file, plan)
             _show(plan, output, verbose, found.facts_s)
             if file is not None:
-                _tell_saved(plan, file, output)
+                _tell_saved(plan, found.facts, file, output)
     return _code(plan, detailed=detailed_exitcode)
 
 
-def _tell_saved(plan: Plan, file: Path, output: str) -> None:
+def _tell_saved(plan: Plan, facts: Mapping[str, Facts], file: Path, output: str) -> None:
     """What can be done with the file now; beside a document for programs, on stderr."""
-    from .applying import PARTIAL
+    from .saved import cautions
     from .terminal import stderr, stdout
     from .troubles import note
 
-    for name, host in plan.hosts.items():
-        if host.partial:
-            note(name, PARTIAL)
+    for name, text in cautions(plan, facts):
+        note(name, text)
     nothing = "it changes nothing" if plan.empty else f"cpudeploy apply {shlex.quote(str(file))}"
     (stdout() if output == "text" else stderr()).try_write(f"saved in {file}: {nothing}")
 

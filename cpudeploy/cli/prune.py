@@ -31,6 +31,10 @@ from .options import (
     type=click.IntRange(min=0),
     help="Releases a host that stay, beside those in use and the one to roll back to.",
 )
+@click.option(
+    "--unfinished", is_flag=True, help="Also what was downloaded for an apply that did not come to use it."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @format_option("text", "json")
 def command(
@@ -40,6 +44,8 @@ def command(
     ask_sudo_pass: bool,
     verbose: bool,
     keep: int,
+    unfinished: bool,
+    dry_run: bool,
     yes: bool,
     output: str,
 ) -> int:
@@ -47,31 +53,49 @@ def command(
 
     What runs, what a rollback goes back to, and all that other deployments have stays.
     """
-    from ..errors import UsageError
+    from ..errors import ERROR, OK, UsageError, worst
     from ..plan import prune_plan
+    from ..report.json_text import json_document
     from ..report.plan_text import render_plan
     from .carrying_out import carry_out
     from .deciding import origin_of
     from .settling import put_right
     from .site import site
-    from .terminal import stderr
+    from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-        put_right(found, origin_of(inventory))
+        if not dry_run:
+            put_right(found, origin_of(inventory))
         plan = prune_plan(
             found.deployment,
             found.facts,
-            origin=origin_of(inventory),
             keep=keep,
+            unfinished=unfinished,
+            origin=origin_of(inventory),
             unreachable=found.unreachable,
             unknown=found.unknown,
         )
-        if not plan.empty and not yes:
-            if not sys.stdin.isatty():
-                raise UsageError("prune needs --yes where nobody can be asked")
-            asked = stderr()
-            asked.try_write(render_plan(plan, colour=asked.colour, width=asked.width, verbose=verbose))
+        console = stdout()
+        asks = not (plan.empty or yes or dry_run)
+        if asks and not sys.stdin.isatty():
+            raise UsageError("prune needs --yes where nobody can be asked", do="see what goes by --dry-run")
+        if (asks or dry_run) and output == "text":
+            show = render_plan(
+                plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=found.facts_s
+            )
+            console.write(show)
+        if dry_run:
+            if output == "json":
+                console.write(json_document(plan))
+            return worst([ERROR if any(host.unknown for host in plan.hosts.values()) else OK, found.code])
+        if asks:
             click.confirm("Remove this?", abort=True, err=True)
         return carry_out(
-            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+            plan,
+            found.connection,
+            found.secrets,
+            output=output,
+            verbose=verbose,
+            facts_s=found.facts_s,
+            told=asks,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,40 @@ import msgspec
 from ..errors import SavedPlanError
 from ..report.json_text import plan_document
 from ..types.base import SecretRef, Struct, from_data
+from ..types.facts import Facts
 from ..types.operation import Engine, PullImage
 from ..types.plan import HostPlan, Plan
 from .documents import read_bounded, refuse_newer, write_whole
 
-_BEGINS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"cpudeploy\.plan/')
+_OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"cpudeploy\.plan/')
+_JSON = re.compile(rb'\s*\{\s*"')
 _BEGINNING = 4096
 _MOST_BYTES = 256 << 20
 """A plan of a thousand hosts has some 30 MiB."""
+PARTIAL = "more is wanted than could be seen when this was planned: once it is applied, plan again"
+_MIDDLE = (
+    "an apply ended here in the middle; this plan is stale once that is put right: apply, then save anew"
+)
+
+
+def cautions(plan: Plan, facts: Mapping[str, Facts]) -> Iterator[tuple[str, str]]:
+    """Host → what keeps a plan, now saved, from being all there is to do there."""
+    for name, host in plan.hosts.items():
+        if host.partial:
+            yield name, PARTIAL
+        if host.changes and name in facts and (facts[name].in_flight is not None or facts[name].guards):
+            yield name, _MIDDLE
 
 
 def write_plan(path: Path, plan: Plan) -> Plan:
-    """Save `plan`, for its owner's eyes (0600). Returns it as saved: it can be carried out once."""
+    """Save `plan`, for its owner's eyes (0600). Returns it as saved: it can be carried out once.
+
+    A file that is there and is no plan stays: a slip of the hand must not cost a manifest.
+    """
+    if path.exists() and not holds_plan(path):
+        raise SavedPlanError(
+            "is there, and is no plan", where=str(path), do="remove it, or choose another file for -o"
+        )
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     saved = msgspec.structs.replace(plan, saved=now)
     text = plan_document(saved)
@@ -44,11 +66,11 @@ def holds_plan(path: Path) -> bool:
             return False
         with path.open("rb") as file:
             beginning = file.read(_BEGINNING)
-            if _BEGINS.match(beginning):
+            if _OURS.match(beginning):
                 return True
-            # Rewritten by another program: still one JSON document, its keys in another order.
-            if not beginning.lstrip().startswith(b'{"') and not re.match(rb'\s*\{\s*"', beginning):
+            if not _JSON.match(beginning):
                 return False
+            # Rewritten by another program: still one document, its keys in another order.
             data = json.loads(beginning + file.read(_MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return False

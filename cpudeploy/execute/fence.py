@@ -102,7 +102,7 @@ class Fenced:
             raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}", where=self.host.name)
 
     def dial_engine(self) -> ByteStream:
-        # Its client takes no notice of being asked.
+        # Nothing there has anything to tidy up.
         text = self._fenced(ENGINE, ask=False)
         return self._open(text, deadline_s=_START_S, failure="the container engine can't be reached")
 

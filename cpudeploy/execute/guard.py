@@ -30,7 +30,6 @@ def arm_guard(
     *,
     state: str = STATE_DIR,
     proc: str = "/proc",
-    root: bool = True,
 ) -> None:
     """Write it down and have it watched. Raises OperationFailed where that can't be done."""
     if not _NAME.match(operation.guard):
@@ -58,7 +57,6 @@ def arm_guard(
             "revert": revert,
             "watcher": watcher,
         },
-        root=root,
         deadline_s=operation.deadline_s,
     )
     if done.rc != 0:
@@ -71,14 +69,12 @@ def commit_guard(
     *,
     state: str = STATE_DIR,
     proc: str = "/proc",
-    root: bool = True,
 ) -> None:
     """Take it back; where it fired, wait until what it put back is back. Raises OperationFailed then,
     unless `lenient`."""
     done = connection.run(
         script("lease", "guard", "guard-commit"),
         args={"state": state, "proc": proc, "name": operation.guard},
-        root=root,
         deadline_s=operation.deadline_s + _PUT_BACK_S,
     )
     word, _, rc = done.stdout.decode(errors="replace").strip().partition(" ")
@@ -100,7 +96,6 @@ def settle_guards(
     *,
     state: str = STATE_DIR,
     proc: str = "/proc",
-    root: bool = True,
 ) -> dict[str, str]:
     """Bring home what an earlier apply left armed, and forget what was in flight.
 
@@ -109,7 +104,6 @@ def settle_guards(
     done = connection.run(
         script("lease", "guard", "guard-settle"),
         args={"state": state, "proc": proc},
-        root=root,
         deadline_s=2 * _PUT_BACK_S,
     )
     if done.rc != 0:

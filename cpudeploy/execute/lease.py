@@ -222,7 +222,6 @@ def take_lease(
     renew_s: float = RENEW_S,
     state: str = STATE_DIR,
     proc: str = "/proc",
-    root: bool = True,
 ) -> Lease:
     """Take the lease of a host, or take over one that has expired, and keep it.
 
@@ -243,7 +242,6 @@ def take_lease(
             "deployment": deployment,
             "plan": plan,
         },
-        root=root,
         deadline_s=_START_S,
         failure="the lease can't be taken",
     )

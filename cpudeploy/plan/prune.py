@@ -22,16 +22,19 @@ def prune_plan(
     facts: Mapping[str, Facts],
     *,
     keep: int,
+    unfinished: bool = False,
     origin: str,
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
 ) -> Plan:
     """What of `deployment` goes, host by host: all releases but those in use, the one a rollback leads to and
-    the newest `keep` of the others, and what only they needed. A host where what is in use can't be seen
-    stands in it with the reason."""
+    the newest `keep` of the others, and what only they needed; with `unfinished` also what was fetched and no
+    release came to name. A host where what is in use can't be seen stands in it with the reason."""
 
     def of(context: HostContext) -> HostPlan:
-        changes, warnings = prune_changes(context, keep, _way_back(deployment.name, context.facts))
+        changes, warnings = prune_changes(
+            context, keep, _way_back(deployment.name, context.facts), unfinished=unfinished
+        )
         return plan_of_host(context, changes, warnings=warnings)
 
     return plan_of_hosts(deployment, facts, Resolved(), unreachable, unknown, origin, of)

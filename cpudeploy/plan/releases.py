@@ -19,15 +19,30 @@ def current_release(deployment: str, facts: Facts) -> str:
 
     Not the newest there is: that one may have failed.
     """
-    serving = {
-        container.mark.release
+    return (by_age(_proven(deployment, facts).values()) or [""])[-1]
+
+
+def serving_instances(deployment: str, facts: Facts) -> dict[str, Instance]:
+    """Container name → what it was made from, of those that have passed their gate and have a record."""
+    releases = releases_of(deployment, facts)
+    found = {}
+    for name, id in _proven(deployment, facts).items():
+        release = releases.get(id)
+        if release is not None and name in release.instances:
+            found[name] = release.instances[name]
+    return found
+
+
+def _proven(deployment: str, facts: Facts) -> dict[str, str]:
+    """Container name → its release, of those that have passed their gate."""
+    return {
+        name: container.mark.release
         for name, container in facts.containers.items()
         if container.mark is not None
         and container.mark.deployment == deployment
         and container.restart_policy != "no"
         and name == base_name(name)
     }
-    return (by_age(serving) or [""])[-1]
 
 
 def all_proven(release: Release) -> bool:

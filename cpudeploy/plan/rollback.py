@@ -14,6 +14,7 @@ import msgspec
 from ..errors import HostError
 from ..steps.addresses import refuse_taken_ports
 from ..steps.blocks import Rollout
+from ..steps.compare import differences
 from ..steps.container import next_release, removal_changes, untouched
 from ..steps.context import HostContext
 from ..steps.network import network_changes
@@ -23,12 +24,12 @@ from ..types.facts import Facts
 from ..types.names import base_name
 from ..types.plan import Change, HostPlan, Plan
 from ..types.playbook import Playbook
-from ..types.release import Instance, Release, identity
+from ..types.release import Instance, Release, release_number
 from ..types.resolved import Resolved, SecretState
 from .hosts import plan_of_host, plan_of_hosts
 from .left_alone import applied_elsewhere, as_strangers, told
 from .put_back import changes_to
-from .releases import all_proven, current_release, missing_of, named, releases_of
+from .releases import all_proven, current_release, missing_of, named, releases_of, serving_instances
 
 
 def rollback_plan(
@@ -43,8 +44,9 @@ def rollback_plan(
     unknown: Mapping[str, str] | None = None,
     adopt: bool = False,
 ) -> Plan:
-    """Every host back to `release` (an id, or its number), or to the newest before the one that serves in
-    which all was proven and something is otherwise. A host that can't go there stands in the plan with why.
+    """Every host back to `release` (an id, or its number), or to the newest up to the one that serves in
+    which all was proven and something is otherwise than now. A host that can't go there stands in the plan
+    with why.
 
     `secrets`: the state of those of today, as in `Resolved`; `adopt` as for any plan.
     """
@@ -70,14 +72,13 @@ def target(deployment: str, facts: Facts, asked: str) -> Release:
             )
         return found
     current = current_release(deployment, facts)
-    serving = releases.get(current)
-    before = list(releases)[: list(releases).index(current)] if current in releases else list(releases)
-    for id in reversed(before):
+    serving = serving_instances(deployment, facts)
+    for id in reversed([id for id in releases if release_number(id) <= release_number(current)]):
         release = releases[id]
-        if release is not None and release.instances and all_proven(release) and _other(release, serving):
+        if release is not None and release.instances and all_proven(release) and not _same(release, serving):
             return release
     raise HostError(
-        f"no release before {current or 'what is there'} is known to have served whole",
+        "nothing else is known to have served whole here",
         do="see `cpudeploy history`, and name one",
     )
 
@@ -116,14 +117,11 @@ def _host(
     return msgspec.structs.replace(plan, retained=retained, unplanned=told(context, elsewhere))
 
 
-def _other(release: Release, serving: Release | None) -> bool:
-    if serving is None:
-        return True
-    return _identities(release) != _identities(serving)
-
-
-def _identities(release: Release) -> dict[str, str]:
-    return {name: identity(instance) for name, instance in release.instances.items()}
+def _same(release: Release, serving: Mapping[str, Instance]) -> bool:
+    """Whether all of the release serves, and nothing else: then going there would change nothing."""
+    return release.instances.keys() == serving.keys() and not any(
+        differences(serving[name], instance, False) for name, instance in release.instances.items()
+    )
 
 
 def _refuse_missing(goal: Release, facts: Facts) -> None:

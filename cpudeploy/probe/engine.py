@@ -131,7 +131,7 @@ def read_containers(records: Records) -> dict[str, Container]:
             network_ids={
                 network: (at or {}).get("NetworkID") or "" for network, at in (networks or {}).items()
             },
-            mounts=tuple(mount["Source"] for mount in mounts or () if mount.get("Source")),
+            mounts=tuple(sorted(mount["Source"] for mount in mounts or () if mount.get("Source"))),
         )
     return found
 

@@ -86,7 +86,8 @@ class LiveLines:
                 return f"{self._board.subject(event.host, event.change)}: {event.text}"
             case Note():
                 mark = "warning: " if event.level == "warning" else ""
-                return f"{self._board.subject(event.host, event.change)}: {mark}{event.text}"
+                about = f"{self._board.subject(event.host, event.change)}: " if event.change else ""
+                return f"{about}{mark}{event.text}"
             case ChangeFinished():
                 return f"{END_SIGNS[event.status]} {change_end(event)}"
             case HostFinished():

@@ -22,9 +22,14 @@ _BAD = "❌"
 
 def render_outcome_markdown(outcome: Outcome, plan: Plan, *, limit: int = LIMIT) -> str:
     """The comment, at most about `limit` characters; what had to be left out is said."""
-    verb = "destroyed" if plan.destroy else "applied"
-    title = f"{plan.deployment} · {verb}" if not end_code(outcome, plan) else f"{plan.deployment} · not done"
-    blocks = [f"### {plain(title)}", f"**{plain(end_line(outcome, plan))}**", _hosts(outcome)]
+    ended = "destroyed" if plan.destroy else "applied"
+    if end_code(outcome, plan):
+        ended = "not all done"
+    blocks = [
+        f"### {plain(f'{plan.deployment} · {ended}')}",
+        f"**{plain(end_line(outcome, plan))}**",
+        _hosts(outcome),
+    ]
     blocks += [f"> ⚠ {plain(warning)}" for warning in outcome.warnings]
     for name, host_plan in plan.hosts.items():
         blocks += [f"> ⚠ {plain(f'{name} {m}'.strip())}: {plain(w)}" for m, w in host_plan.left_out.items()]

@@ -2,6 +2,7 @@
 
 The engine trusts every `*.crt` in a registry's folder, so nobody's file is ever written over. Claimed in
 `host.json`, so that what an earlier manifest asked for is found when the deployment is taken away.
+No guard waits on them: the engine reads the folder at each pull, and a wrong file spoils only its registry.
 """
 
 from __future__ import annotations

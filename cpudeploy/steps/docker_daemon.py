@@ -290,7 +290,8 @@ def _restarts(
     running = [container for container in context.facts.containers.values() if container.running]
     foreign = [container for container in running if not is_ours(context, container)]
     touched = foreign if ours_gone else running
-    gap = _GAP_S if any(container.publish for container in touched) else None
+    published = [each.address for container in touched for each in container.publish]
+    gap = _GAP_S if any(address.startswith("127.") for address in published) else None
     if edit.live:
         return {"gap_s": gap}
     return {"restarts": len(touched), "restarts_foreign": len(foreign), "gap_s": gap}

@@ -44,6 +44,7 @@ def engine_changes(context: HostContext) -> tuple[Change, ...]:
             do="start it yourself, or say engine: {use: install}",
         )
     if engine.state == "stopped":
+        # No guard: stopped and started are both whole, and to stop it again would bring nothing back.
         start = script("start-docker", {}, id="start-docker", deadline_s=_START_S)
         return (_change("update", "not running", "start the installed engine", start, facts),)
     refuse_without_apt(facts, "Docker", "install Docker yourself and say engine: {use: existing}")

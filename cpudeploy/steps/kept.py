@@ -15,14 +15,12 @@ from .found import is_ours
 
 FETCHED = "fetched"
 """Stands for a release in the name of the file that lists what was fetched before a release names it."""
-_UNPROVEN = "no"
-"""The restart policy of a container that never passed its gate."""
 
 
 class Kept:
     """Everything of one host that stays, by kind."""
 
-    def __init__(self, context: HostContext, keep: int, way_back: str) -> None:
+    def __init__(self, context: HostContext, keep: int, way_back: str, *, unfinished: bool) -> None:
         self.context = context
         self.name = context.deployment.name
         self.facts = context.facts
@@ -34,6 +32,7 @@ class Kept:
         }
         self._keep = keep
         self._way_back = way_back
+        self._waiting = not unfinished
 
     @cached_property
     def ours(self) -> dict[str, Container]:
@@ -74,18 +73,6 @@ class Kept:
         }
 
     @cached_property
-    def unfinished(self) -> bool:
-        """Whether an apply is still to come that may need what was fetched for it."""
-        host, journal = self.context.host, self.facts.in_flight
-        serving = {
-            each.mark.model
-            for each in self.ours.values()
-            if each.mark is not None and each.restart_policy != _UNPROVEN
-        }
-        wanted = {p.model for p in self.context.deployment.placements if p.host == host.name}
-        return journal is not None or (not host.retired and not wanted <= serving)
-
-    @cached_property
     def our_trees(self) -> frozenset[str]:
         """Trees of releases that stay."""
         named = {tree for id, trees in self.refs.items() if id in self.releases for tree in trees}
@@ -105,18 +92,23 @@ class Kept:
         return tuple(
             tree
             for tree in self.refs.get(FETCHED, ())
-            if tree in self.our_trees or (self.unfinished and tree not in ever)
+            if tree in self.our_trees or (self._waiting and tree not in ever)
         )
+
+    @cached_property
+    def held_by_releases(self) -> set[str]:
+        """Files of our releases that stay, by sha256."""
+        return self._files(self.our_trees)
 
     @cached_property
     def claims(self) -> tuple[str, ...]:
         """Of the files we claim, those that stay."""
-        held = self._files({*self.our_trees, *self.fetched})
+        held = self.held_by_releases | self._files(self.fetched)
         linked = self._files(self.facts.weights.trees)
         return tuple(
             sha
             for sha in self.facts.weights.claims.get(self.name, ())
-            if sha in held or (self.unfinished and sha not in linked)
+            if sha in held or (self._waiting and sha not in linked)
         )
 
     @cached_property

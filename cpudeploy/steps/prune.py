@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import HostError
-from ..types.facts import Image
+from ..types.facts import Image, Weights
 from ..types.names import STATE_DIR
 from ..types.operation import Engine, RemoveImage
 from ..types.plan import Change, Fingerprint
@@ -26,15 +26,16 @@ _NAMED = 3
 
 
 def prune_changes(
-    context: HostContext, keep: int, way_back: str
+    context: HostContext, keep: int, way_back: str, *, unfinished: bool
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """The removals, and what stays that might surprise. `keep`: releases that stay beside those in use
-    and `way_back`, the one a rollback leads to (empty: none).
+    and `way_back`, the one a rollback leads to (empty: none). `unfinished`: what was
+    fetched for an apply that did not come to use it goes, too.
 
     Raises HostError where what is in use can't be seen.
     """
     _refuse_blind(context)
-    kept = Kept(context, keep, way_back)
+    kept = Kept(context, keep, way_back, unfinished=unfinished)
     _refuse_unread(kept)
     images, warnings = _images(kept)
     return (*images, *_records(kept), *_weights(kept)), (*warnings, *_unfinished(kept))
@@ -48,7 +49,8 @@ def _refuse_blind(context: HostContext) -> None:
             where=context.host.name,
             do="log in as root, or allow sudo for this user",
         )
-    if facts.engine.state not in ("running", "absent"):
+    # One that was uninstalled may come back with its containers.
+    if facts.engine.state != "running" and (facts.releases or facts.weights != Weights()):
         raise HostError(
             f"the container engine is {facts.engine.state}, so what its containers use can't be seen",
             where=context.host.name,
@@ -93,7 +95,7 @@ def _images(kept: Kept) -> tuple[list[Change], list[str]]:
         if tags:
             warnings.append(f"image {tags[0]} stays: no release needs it, but somebody gave it that tag")
         else:
-            changes.append(_image(each))
+            changes.append(_image(each, _asked_for(over, each)))
     return changes, warnings
 
 
@@ -105,7 +107,18 @@ def _digests(releases: Iterable[Release]) -> set[str]:
     }
 
 
-def _image(held: _Held) -> Change:
+def _asked_for(releases: Iterable[Release], held: _Held) -> str:
+    """The image's name as the last release that used it asked for it; else as the engine has it."""
+    names = [
+        instance.image_reference
+        for release in releases
+        for instance in release.instances.values()
+        if instance.container.image.rpartition("@")[2] in held.digests
+    ]
+    return names[-1] or held.image.references[0]
+
+
+def _image(held: _Held, name: str) -> Change:
     image = held.image
     return Change(
         id=f"image:{held.digests[0][:19]}",
@@ -114,7 +127,7 @@ def _image(held: _Held) -> Change:
         subject="image",
         action="remove",
         why="no release and no container uses it",
-        summary=f"{image.references[0]} · {decimal_size(image.size)}",
+        summary=f"{name} · {decimal_size(image.size)}",
         before=Fingerprint(equals={pointer("images", digest, "id"): image.id for digest in held.digests}),
         after=Fingerprint(equals={pointer("images", digest): None for digest in held.digests}),
         operations=tuple(
@@ -197,13 +210,13 @@ def _records(kept: Kept) -> tuple[Change, ...]:
 def _unfinished(kept: Kept) -> list[str]:
     """What stays although no release has it yet."""
     weights = kept.facts.weights
-    trees = [tree for tree in kept.fetched if tree not in kept.our_trees]
     begun = [sha for sha in kept.claims if sha in weights.partial]
-    told = [(len(trees), "fetched model"), (len(begun), "begun download")]
-    parts = [_count(number, noun) for number, noun in told if number]
-    if not parts:
+    waiting = [sha for sha in kept.claims if sha not in kept.held_by_releases and sha in weights.blobs]
+    size = sum(weights.partial[sha] for sha in begun) + sum(weights.blobs[sha].size for sha in waiting)
+    if not size:
         return []
-    return [f"{' and '.join(parts)} stay for an apply that is not finished; apply, then prune again"]
+    told = f"{decimal_size(size)} in {_count(len(begun) + len(waiting), 'file')}"
+    return [f"{told}, fetched and not used yet, stay for the next apply; --unfinished takes them, too"]
 
 
 def _weights(kept: Kept) -> tuple[Change, ...]:

@@ -20,6 +20,7 @@ from tests.lab import llama
 from tests.lab.demo import write_ssh_config
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
+from tests.schemas import check_document
 
 TINY = "cpudeploy/tiny-random-llama-GGUF"
 TINY_FILE = "tiny-random-llama-F32.gguf"
@@ -70,7 +71,9 @@ class Site:
 
     def plan(self) -> dict[str, Any]:
         """The plan as data."""
-        return json.loads(self.run("plan", "--format", "json"))
+        plan = json.loads(self.run("plan", "--format", "json"))
+        check_document("plan", plan)
+        return plan
 
     def settled(self) -> bool:
         """Whether nothing is left to do."""

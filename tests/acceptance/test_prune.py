@@ -80,8 +80,11 @@ def upgrades(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upg
             lab.remove(host)
 
 
-def test_where_nobody_can_be_asked_nothing_is_pruned(upgrades: Upgrades):
+def test_what_would_go_is_told_and_where_nobody_can_be_asked_nothing_goes(upgrades: Upgrades):
+    before = {host: upgrades.images(host) for host in HOSTS}
+    assert "in 1 file" in upgrades.mine.run("prune", "--keep", "0", "--dry-run")
     assert "--yes" in upgrades.mine.run("prune", "--keep", "0", code=64)
+    assert {host: upgrades.images(host) for host in HOSTS} == before
 
 
 def test_with_the_usual_number_of_releases_there_is_nothing_to_prune(upgrades: Upgrades):

@@ -10,15 +10,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from cpudeploy.manifest.published import published
 from tests.acceptance.site import Site, bare_hosts, make_site
 from tests.acceptance.test_interrupted import wait_for
 from tests.lab import engine, llama
 from tests.lab.hosts import HostSpec, host_key
 from tests.lab.lab import Lab
+from tests.schemas import check_document
 
 pytestmark = pytest.mark.lab
 
@@ -157,6 +156,20 @@ def test_killed_in_the_middle_the_same_file_goes_on(site: Site, file: Path, mome
     assert apply(site, file)[0] == 6
 
 
+def test_interrupted_it_says_at_once_what_will_happen_and_then_what_is_left(site: Site, file: Path):
+    save(site, file)
+    process = start(site, file)
+    wait_for(process, "record release")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "no other change is begun, one in the middle is undone" in out
+    assert f"! {HOST}   left: tiny" in out
+    assert "apply the same file again" in out
+    code, told = apply(site, file)
+    assert code == 0, told
+
+
 def test_all_that_is_printed_is_as_its_schema_says(site: Site, file: Path):
     save(site, file)
     process = start(site, file, "--format", "json")
@@ -164,11 +177,11 @@ def test_all_that_is_printed_is_as_its_schema_says(site: Site, file: Path):
     assert process.returncode == 0, out + err
     *events, outcome = map(json.loads, out.splitlines())
     for event in events:
-        jsonschema.validate(event, published("event"), jsonschema.Draft202012Validator)
-    jsonschema.validate(outcome, published("outcome"), jsonschema.Draft202012Validator)
-    jsonschema.validate(json.loads(file.read_text()), published("plan"), jsonschema.Draft202012Validator)
+        check_document("event", event)
+    check_document("outcome", outcome)
+    check_document("plan", json.loads(file.read_text()))
     facts = json.loads(site.run("facts", "--format", "json"))
-    jsonschema.validate(facts[HOST], published("facts"), jsonschema.Draft202012Validator)
+    check_document("facts", facts[HOST])
 
 
 def test_a_comment_on_a_merge_request_tells_plan_and_outcome(site: Site, file: Path):

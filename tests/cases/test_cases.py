@@ -14,8 +14,10 @@ import pytest
 
 from cpudeploy.cli.deciding import decide_recorded
 from cpudeploy.report.plan_text import render_plan
+from cpudeploy.report.written import plan_data
 from cpudeploy.types.base import from_json, to_json
 from cpudeploy.types.plan import Plan
+from tests.schemas import check_document
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parents[1] / "inventories"
@@ -33,6 +35,7 @@ def planned(case: Path) -> Plan:
     inventory, facts = inventory_of(case)
     plan = decide_recorded(inventory, facts)
     assert from_json(to_json(plan), Plan) == plan
+    check_document("plan", plan_data(plan))
     return plan
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cpudeploy.cli.saved import holds_plan, read_plan, secrets_of, write_plan
+from cpudeploy.cli.saved import cautions, holds_plan, read_plan, secrets_of, write_plan
 from cpudeploy.errors import SavedPlanError
 from cpudeploy.report.outcome_text import end_code, render_outcome
 from cpudeploy.types import operation as op
@@ -17,8 +17,10 @@ from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import Host, Registry, Ssh, Sudo
 from cpudeploy.types.plan import Plan
 from cpudeploy.types.resolved import Place
+from cpudeploy.types.safety import InFlight
 from tests.execute.plans import NAME, NEW, OLD, change, plan_of, replace, write_file
 from tests.execute.test_runner import Fleet
+from tests.factories import facts
 
 from .test_commands import GOOD, cpudeploy
 
@@ -52,11 +54,20 @@ def test_two_plans_of_the_same_are_two_plans(file: Path) -> None:
 
 
 def test_it_is_for_its_owners_eyes_and_replaces_what_was_there_whole(file: Path) -> None:
-    file.write_text("before")
-    file.chmod(0o644)
     write_plan(file, plan_of())
+    file.chmod(0o644)
+    write_plan(file, plan_of(h1=[]))
+    assert list(read_plan(file).hosts) == ["h1"]
     assert file.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in file.parent.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize("text", [GOOD, "", '{"version": 1}'])
+def test_what_is_no_plan_is_not_written_over(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(SavedPlanError, match="is no plan"):
+        write_plan(file, plan_of())
+    assert file.read_text() == text
 
 
 @pytest.mark.parametrize("name", ["plan.json", "inventory.yaml", "no-ending"])
@@ -171,6 +182,31 @@ def test_a_secret_that_can_not_be_had_ends_it_before_anything_is_done(file: Path
     assert "cannot read secret file /nowhere/k" in done.stderr
     assert "--secrets-dir DIR" in done.stderr
     assert done.stdout == ""
+
+
+def test_where_nothing_is_to_be_done_nobody_is_reached(file: Path) -> None:
+    write_plan(file, plan_of(h1=[]))
+    done = cpudeploy("apply", str(file))
+    assert done.returncode == 0
+    assert "no changes" in done.stdout
+
+
+def test_more_that_could_not_be_seen_when_it_was_planned_is_said_and_is_no_success(file: Path) -> None:
+    plan = plan_of(h1=[])
+    hosts = {"h1": msgspec.structs.replace(plan.hosts["h1"], partial=True)}
+    write_plan(file, msgspec.structs.replace(plan, hosts=hosts))
+    done = cpudeploy("apply", str(file))
+    assert done.returncode == 1
+    assert "h1: note: more is wanted than could be seen" in done.stderr
+    assert "plan again" in done.stderr
+
+
+def test_a_plan_of_a_host_that_was_left_in_the_middle_is_said_to_become_stale() -> None:
+    left = InFlight(deployment="rag", plan="p", change="c", subject="qwen", holder="ops@desk")
+    plan = plan_of(h1=[write_file("/etc/x")], h2=[write_file("/etc/x")])
+    told = dict(cautions(plan, {"h1": facts("h1", in_flight=left), "h2": facts("h2")}))
+    assert list(told) == ["h1"]
+    assert "stale once that is put right" in told["h1"]
 
 
 def test_secrets_come_from_the_folder_that_is_named(file: Path) -> None:

@@ -155,3 +155,16 @@ def test_the_same_bytes_again_and_retries_are_no_progress() -> None:
     assert sums.take(same)
     assert not sums.take(same)
     assert not sums.take({"id": "a", "status": "Retrying in 5 seconds"})
+
+
+def test_layers_that_are_unpacked_are_told() -> None:
+    sums = PullProgress(expected=0)
+    for layer in ("a", "b"):
+        sums.take({"id": layer, "status": "Downloading", "progressDetail": {"current": 5, "total": 5}})
+    assert sums.unpacking == ""
+    sums.take({"id": "a", "status": "Extracting", "progressDetail": {"current": 1, "total": 5}})
+    assert sums.unpacking == "unpacking layer 1 of 2"
+    sums.take({"id": "a", "status": "Pull complete"})
+    assert sums.unpacking == ""
+    sums.take({"id": "b", "status": "Extracting"})
+    assert sums.unpacking == "unpacking layer 2 of 2"

@@ -305,3 +305,43 @@ def test_a_restart_of_the_host_frees_it_and_settling_puts_back(
         assert new.facts().guards == {}
     finally:
         new.close()
+
+
+def test_unlock_shows_who_holds_the_host_and_takes_it_away(
+    lab: Lab, name: str, target: HostTarget, tmp_path: Path
+) -> None:
+    (tmp_path / "sudo-password").write_text(lab.sudo_password)
+    manifest = {
+        "version": 1,
+        "name": "other",
+        "defaults": {
+            "ssh": {"user": "ops", "config": str(lab.state / "ssh_config")},
+            "sudo": {"password": {"from_file": "sudo-password"}},
+        },
+        "hosts": {name: {"address": lab.hosts[name].address}},
+    }
+    (tmp_path / "inventory.yaml").write_text(json.dumps(manifest))
+
+    def unlock(*words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "cpudeploy", "unlock", *words],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "240"},
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    assert unlock() == (0, f"{name}: not locked\n")
+    target.lock("p1")
+    code, said = unlock()
+    assert code == 64
+    assert f"{name}: held by " in said and "(apply of rag), for" in said and "needs --yes" in said
+    target.begin(CHANGE)
+    code, said = unlock("--yes", "--limit", name)
+    assert (code, said.splitlines()[-1]) == (0, f"{name}: unlocked")
+    with pytest.raises(Locked, match="somebody unlocked it"):
+        target.end(CHANGE, "done")
+    assert unlock("--yes") == (0, f"{name}: not locked\n")

@@ -108,6 +108,28 @@ def test_a_lease_written_into_a_power_cut_holds_nobody(place: Place, times: str 
     place.take().release()
 
 
+def test_who_comes_while_a_dead_ones_guards_fire_waits_for_them(place: Place, wait_for: WaitFor) -> None:
+    controller = place.controller(
+        """
+        from cpudeploy.execute.guard import arm_guard
+        from cpudeploy.types import operation as op
+        text = 'sleep 3; echo back >>"$out"'
+        revert = op.Script(id="r", deadline_s=20, script="back", args={"out": str(place.folder / "slow.out")},
+                           text=text, sha256="")
+        arm_guard(fenced, op.GuardArm(id="a", deadline_s=20, guard="slow", after_s=30, revert=revert), lease, "c1",
+                  **place.where)
+        go()
+        """
+    )
+    assert controller.stdout
+    assert controller.stdout.readline() == "ready\n"
+    controller.kill()
+    controller.communicate()
+    wait_for(lambda: any(place.state.glob("lease/*/leaving")))
+    place.take()
+    assert place.fired("slow") == 1
+
+
 def test_what_is_no_lease_is_told_and_can_be_broken(place: Place) -> None:
     (place.state / "lease").mkdir(parents=True)
     (place.state / "lease/file").write_text("")
@@ -321,3 +343,9 @@ def test_killed_it_leaves_the_host_free_and_put_back(place: Place, wait_for: Wai
     assert place.settle(Fenced(here(), new)) == {"g1": "0", "g2": "0"}
     assert not (place.state / "guard").exists()
     assert place.fired() == 1
+
+
+def test_where_nothing_can_be_written_it_is_said_why(place: Place) -> None:
+    place.state.write_text("a file")
+    with pytest.raises(OperationFailed, match=r"can't be taken: .*state.*Not a directory"):
+        place.take()

@@ -13,13 +13,16 @@ import pytest
 from cpudeploy.errors import ConnectError, ConnectionLost, EngineError, Locked, OperationFailed
 from cpudeploy.execute.failure import ModelNotServing
 from cpudeploy.execute.runner import execute
-from cpudeploy.report.outcome_text import exit_code
+from cpudeploy.report.outcome_text import exit_code, outcome_data
+from cpudeploy.report.written import plan_data
 from cpudeploy.types import event as ev
 from cpudeploy.types import operation as op
+from cpudeploy.types.base import to_data
 from cpudeploy.types.outcome import Failure, HostOutcome, Outcome
 from cpudeploy.types.plan import Change, Fingerprint, HostPlan, Plan
 from tests.execute.plans import KEPT, NAME, NEW, OLD, change, engine, fetch_file, plan_of, replace, write_file
 from tests.factories import facts
+from tests.schemas import check_document
 from tests.simulated import SimulatedHost
 
 
@@ -32,7 +35,12 @@ class Fleet:
         self.unreachable: set[str] = set()
 
     def apply(self, plan: Plan, *, only: Collection[str] | None = None) -> Outcome:
-        return execute(plan, self._open, self.events.append, only=only)
+        outcome = execute(plan, self._open, self.events.append, only=only)
+        check_document("plan", plan_data(plan))
+        check_document("outcome", outcome_data(outcome, plan))
+        for event in self.events:
+            check_document("event", to_data(event))
+        return outcome
 
     def _open(self, plan: HostPlan) -> SimulatedHost:
         if plan.host.name in self.unreachable:

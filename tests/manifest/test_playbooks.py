@@ -10,7 +10,7 @@ from cpudeploy.data_files import data_dir
 from cpudeploy.errors import ManifestError
 from cpudeploy.manifest import load, load_playbook
 
-from .conftest import ENGINE, GOOD
+from .conftest import BASE, ENGINE, GOOD
 
 ONE_FAULT = [
     ("kind: engine", "kind: motor", "2:7", "must be engine or host"),
@@ -119,3 +119,50 @@ def test_an_image_of_a_version_the_playbook_does_not_know_is_refused(
     assert problem.what.startswith("playbook `engine` does not know version")
     assert problem.what.endswith("8999`: older ones differ")
     assert problem.do == "use b9000"
+
+
+TUNED = "name: tuned\nkind: host\nsteps: [{docker_daemon: {settings: {log-level: warn, mtu: 1400}}}]\n"
+
+
+def test_hosts_know_what_their_playbooks_want_of_the_engine(write: Path, tmp_path: Path) -> None:
+    (write / "tuned.yaml").write_text(TUNED)
+    (write / "docker.yaml").write_text(TUNED.replace("tuned", "docker").replace("log-level: warn, ", ""))
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(GOOD.replace("  a: {", "  a: {playbooks: [tuned], ").replace("llama-cpp", "engine"))
+    (write / "engine.yaml").write_text(ENGINE.replace("[base]", "[docker]"))
+    wanted = load(inventory, [write]).deployment.hosts["a"].engine_settings
+    assert wanted == {"log-level": "warn", "mtu": 1400}
+
+
+def test_two_playbooks_of_a_host_can_not_want_different_values(write: Path, tmp_path: Path) -> None:
+    (write / "tuned.yaml").write_text(TUNED)
+    (write / "base.yaml").write_text(BASE)
+    (write / "other.yaml").write_text(TUNED.replace("tuned", "other").replace("1400", "9000"))
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(GOOD.replace("  a: {", "  a: {playbooks: [tuned, other], "))
+    with pytest.raises(ManifestError) as caught:
+        load(inventory, [write])
+    assert [problem.what for problem in caught.value.problems] == [
+        "playbooks `tuned` and `other` want different values of the engine's `mtu` on host `a`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("insecure-registries: [a]", "mirrors.images"),
+        ("data-root: /data", "out of its sight"),
+        ("features: {containerd-snapshotter: true}", "out of its sight"),
+        ("pidfile: /x", "leave it"),
+        ("Log_Level: warn", "as daemon.json names it"),
+    ],
+)
+def test_settings_with_another_place_or_that_hide_what_the_engine_holds_are_refused(
+    write: Path, setting: str, words: str
+) -> None:
+    (write / "tuned.yaml").write_text(TUNED.replace("mtu: 1400", setting))
+    with pytest.raises(ManifestError) as caught:
+        load_playbook("tuned", [write])
+    (problem,) = caught.value.problems
+    assert problem.where.startswith(f"{write}/tuned.yaml:3:")
+    assert words in f"{problem.what} {problem.do}"

@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from cpudeploy.plan import prune_plan
+from cpudeploy.plan import make_plan, prune_plan
 from cpudeploy.types.base import to_data
 from cpudeploy.types.deployment import Deployment
 from cpudeploy.types.facts import Engine, Facts, Image
@@ -16,15 +16,16 @@ from cpudeploy.types.outcome import HostOutcome
 from cpudeploy.types.plan import Change, Plan
 from cpudeploy.types.release import Release, read_release
 from cpudeploy.types.safety import Hold
-from tests.factories import container, facts
+from tests.factories import container, facts, playbooks
 from tests.simulated import Killed, SimulatedHost
 from tests.upgrades import ALICE, BOB, apply, run, through_json, upgraded, wish
 
 FOREIGN = "sha256:" + "f" * 64
 
 
-def planned(wanted: Deployment, host: SimulatedHost, keep: int = 5) -> Plan:
-    return through_json(prune_plan(wanted, {"one": host.facts()}, origin="here", keep=keep))
+def planned(wanted: Deployment, host: SimulatedHost, keep: int = 5, *, unfinished: bool = False) -> Plan:
+    found = {"one": host.facts()}
+    return through_json(prune_plan(wanted, found, origin="here", keep=keep, unfinished=unfinished))
 
 
 def prune(wanted: Deployment, host: SimulatedHost, keep: int = 5) -> HostOutcome:
@@ -153,15 +154,22 @@ def test_what_was_fetched_for_an_apply_that_was_broken_off_waits_for_it():
     upgraded(host, ALICE, 1)
     host.state["weights"]["partial"] = {"b" * 64: 7 * 10**9}
     host.state["weights"]["claims"][ALICE].append("b" * 64)
-    wanted, _ = wish(ALICE, models=2)
-    plan = planned(wanted, host, keep=0)
-    assert plan.empty
-    assert "apply, then prune" in plan.hosts["one"].warnings[0]
-    wanted, _ = wish(ALICE)  # all that is wanted serves: nobody waits for it
-    assert "7.0 GB in 1 file" in changes(planned(wanted, host))["weights"].summary
-    prune(wanted, host)
-    assert host.facts().weights.partial == {}
-    assert planned(wanted, host).empty
+    wanted, given = wish(ALICE, weights=2, image=2)
+    upgrade = make_plan(wanted, playbooks(), {"one": host.facts()}, given, origin="here")
+    for change in upgrade.hosts["one"].changes:
+        if change.phase == "fetch":  # and no further
+            for operation in change.operations:
+                host.perform(operation, lambda event: None)
+    assert prune(wanted, host, keep=0).status == "unchanged"
+    (told,) = planned(wanted, host).hosts["one"].warnings
+    assert "9.0 GB in 2 files" in told and "--unfinished" in told
+    plan = planned(wanted, host, unfinished=True)
+    assert "9.0 GB in 2 files" in changes(plan)["weights"].summary
+    run(plan, host)
+    found = host.facts().weights
+    assert (found.partial, set(found.trees)) == ({}, {"org-1"})
+    assert planned(wanted, host, unfinished=True).empty
+    assert planned(wanted, host).hosts["one"].warnings == ()
 
 
 def test_a_download_of_another_deployment_stays_and_one_of_nobody_goes():
@@ -211,11 +219,12 @@ def test_a_hold_goes_with_its_release_and_old_marks_of_finished_plans_go():
     "changed",
     [
         {"engine": Engine(state="stopped")},
+        {"engine": Engine(state="absent")},
         {"engine": Engine(state="unknown", detail="no answer")},
         {"root": "none"},
         {"releases": {BOB: {"0001-aaaaaaaa": {"schema": 99}}}},
     ],
-    ids=["stopped", "unknown", "no root", "a newer cpudeploy's release"],
+    ids=["stopped", "uninstalled", "unknown", "no root", "a newer cpudeploy's release"],
 )
 def test_where_what_is_in_use_cannot_be_seen_nothing_goes(changed):
     host = SimulatedHost(facts())
@@ -226,6 +235,13 @@ def test_where_what_is_in_use_cannot_be_seen_nothing_goes(changed):
     plan = prune_plan(wanted, {"one": msgspec.structs.replace(found, **changed)}, origin="here", keep=0)
     assert plan.empty
     assert "do: " in plan.hosts["one"].unknown
+
+
+def test_a_host_that_nothing_was_ever_done_to_has_nothing_to_prune():
+    wanted, _ = wish(ALICE)
+    bare = facts(engine=Engine(state="absent"))
+    plan = prune_plan(wanted, {"one": bare}, origin="here", keep=0)
+    assert (plan.empty, plan.hosts["one"].unknown) == (True, "")
 
 
 def test_a_plan_that_is_stale_removes_nothing():

@@ -15,7 +15,7 @@ from cpudeploy.execute.change import document
 from cpudeploy.plan import matches, prune_plan
 from cpudeploy.transport.shell import assignments
 from cpudeploy.types.base import from_data, to_json
-from cpudeploy.types.facts import Facts
+from cpudeploy.types.facts import Engine, Facts
 from cpudeploy.types.names import STATE_DIR
 from cpudeploy.types.operation import Script
 from cpudeploy.types.release import Release
@@ -72,7 +72,8 @@ class Disk:
         file.write_text(f"{text}\n")
 
     def facts(self) -> Facts:
-        return msgspec.structs.replace(self.tree.facts(), host="one", root="root")
+        running = Engine(state="running")  # none is there to be asked, so nothing is in use
+        return msgspec.structs.replace(self.tree.facts(), host="one", root="root", engine=running)
 
     def names(self, path: str) -> set[str]:
         return {entry.name for entry in (self.state / path).iterdir()}
@@ -94,7 +95,7 @@ class Disk:
     def prune(self, wanted: Any, shell: list[str], *, last: int = 1000) -> bool:
         """One prune, ended after `last` removals; whether it came to its end."""
         (self.folder / "steps").write_text("")
-        plan = prune_plan(wanted, {"one": self.facts()}, origin="here", keep=1)
+        plan = prune_plan(wanted, {"one": self.facts()}, origin="here", keep=0)
         assert plan.hosts["one"].unknown == ""
         for change in plan.hosts["one"].changes:
             assert matches(change.before, document(self.facts())) == ()
@@ -139,13 +140,13 @@ def test_what_nobody_needs_is_gone_from_the_disk(shell: list[str], left: Any, tm
     os.link(disk.weights / "trees" / "org-3" / "m.gguf", disk.weights / "trees" / ".org-3.77" / "m.gguf")
     assert disk.prune(wanted, shell)
     check_whole(disk)
-    # No engine runs here, so nothing is in use: the newest stays, to which a rollback would lead, and one beside it.
+    # Nothing serves here: the newest stays, and the one before it.
     assert [id[:4] for id in sorted(disk.facts().releases[ALICE])] == ["0004", "0005"]
     assert disk.names("weights/trees") == {"org-1", "org-2", "org-4", "org-5"}
     assert len(disk.names("weights/blobs")) == 2 * 4
     assert {name[:4] for name in disk.names(f"{ALICE}/secrets/{ALICE}_m0_0")} == {"0004", "0005"}
     assert len(disk.names(f"{BOB}/secrets/{BOB}_m0_0")) == 2
-    assert prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=1).empty
+    assert prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=0).empty
 
 
 def test_ended_before_any_removal_the_next_prune_converges(left: Any, tmp_path: Path):
@@ -159,7 +160,7 @@ def test_ended_before_any_removal_the_next_prune_converges(left: Any, tmp_path: 
         check_whole(disk)
         assert disk.names("weights/trees") == {"org-1", "org-2", "org-4", "org-5"}
         assert len(disk.names("weights/blobs")) == 2 * 4
-        assert prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=1).empty
+        assert prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=0).empty
         if ends[-1]:
             break
     assert ends[-1] and not any(ends[:-1]) and len(ends) > 8
@@ -172,7 +173,7 @@ def test_what_somebody_came_to_need_since_it_was_decided_stays(
     wanted, state = left
     disk = Disk(tmp_path, state)
     (sha,) = [sha for sha in state["weights"]["blobs"] if sha.startswith("00000003")]
-    changes = prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=1).hosts["one"].changes
+    changes = prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=0).hosts["one"].changes
     if how == "refs":
         disk.put("weights/refs/carol.fetched", "org-3")
     elif how == "claims":
@@ -191,7 +192,7 @@ def test_what_somebody_came_to_need_since_it_was_decided_stays(
 def test_names_that_cannot_be_read_keep_everything(left: Any, tmp_path: Path, shell: list[str]):
     wanted, state = left
     disk = Disk(tmp_path, state)
-    changes = prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=1).hosts["one"].changes
+    changes = prune_plan(wanted, {"one": disk.facts()}, origin="here", keep=0).hosts["one"].changes
     (disk.weights / "refs" / "carol.0001-aaaaaaaa").mkdir()  # what can't be read as a file
     weights = next(change for change in changes if change.subject == "weights")
     before = (disk.names("weights/trees"), disk.names("weights/blobs"))

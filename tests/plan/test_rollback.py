@@ -114,6 +114,22 @@ def test_models_go_and_come_as_that_release_has_them(site: Site):
     assert set(site.serving) == {NAME, "rag_other_0"}
 
 
+def test_a_model_that_was_taken_out_comes_back(site: Site):
+    site.apply(smol(), OTHER)
+    site.apply(smol())
+    assert set(site.serving) == {NAME}
+    site.carry_out(site.back())
+    assert set(site.serving) == {NAME, "rag_other_0"}
+
+
+def test_once_more_leads_to_where_it_came_from(site: Site):
+    site.apply(smol(context=1024))
+    site.apply(smol(context=2048))
+    site.carry_out(site.back())
+    site.carry_out(site.back())
+    assert site.serving == {NAME: 2048}
+
+
 def test_what_was_never_proven_is_passed_over(site: Site):
     site.apply(smol(context=1024))
     site.host.failing.add("broken")

@@ -112,6 +112,7 @@ def test_weights_are_verified_by_what_they_were_when_hashed(tree: Tree) -> None:
             tree.write(f"{WEIGHTS}/blobs/{name}.meta", f"{size} {int(stat.st_mtime)} {stat.st_ino}")
     tree.write(f"{WEIGHTS}/partial/{'d' * 64}", "half")
     tree.write(f"{WEIGHTS}/refs/rag.0001-abcd", "tree-1\ntree-2\n")
+    tree.write(f"{WEIGHTS}/claims/rag", f"{'a' * 64}\n{'b' * 64}\n")
     tree.write(f"{WEIGHTS}/trees/tree-1/sub/b.gguf", "x")
     (tree.folder / WEIGHTS / "trees/tree-1/Model A.gguf").hardlink_to(tree.folder / WEIGHTS / "blobs" / good)
     weights = tree.facts().weights
@@ -125,6 +126,7 @@ def test_weights_are_verified_by_what_they_were_when_hashed(tree: Tree) -> None:
     assert set(weights.trees["tree-1"]) == {"Model A.gguf", "sub/b.gguf"}
     assert weights.partial == {"d" * 64: 5}
     assert weights.refs == {"rag.0001-abcd": ("tree-1", "tree-2")}
+    assert weights.claims == {"rag": ("a" * 64, "b" * 64)}
 
 
 def test_releases_and_the_hosts_record(tree: Tree) -> None:
@@ -170,6 +172,22 @@ def test_of_daemon_json_only_what_steps_need_is_told(tree: Tree) -> None:
     assert facts.engine.daemon == DaemonFile(
         sha256=hashlib.sha256(text.encode()).hexdigest(), insecure=("a:5000",)
     )
+    assert b"planted" not in to_json(facts)
+
+
+def test_of_a_setting_only_whether_it_is_as_asked_or_as_claimed_is_told(tree: Tree) -> None:
+    text = '{"a": {"y": 1, "x": "planted"}, "b": "planted", "c": true, "d": 1, "e": "planted"}'
+    tree.write("etc/docker/daemon.json", text)
+    ours = {"c": "true", "d": "2", "gone": "1"}
+    claims = {
+        f"/etc/docker/daemon.json#/{key}": SharedKey(before=None, ours=value, owners=("rag",))
+        for key, value in ours.items()
+    }
+    tree.write("var/lib/cpudeploy/host.json", to_json(HostRecord(keys=claims)).decode())
+    wanted = {"a": '{"x":"planted","y":1}', "b": '"mine"', "absent": "1"}
+    facts = tree.facts([Question(kind="setting", key=key, arg=value) for key, value in wanted.items()])
+    assert isinstance(facts.engine.daemon, DaemonFile)
+    assert facts.engine.daemon.settings == {"a": True, "b": False, "c": True, "d": False}
     assert b"planted" not in to_json(facts)
 
 

@@ -178,6 +178,18 @@ def test_a_container_with_half_our_labels_is_not_ours() -> None:
     assert container.mark is None
 
 
+def test_what_of_the_host_a_container_sees() -> None:
+    row = document("debian12-docker20.10").split(b"engine-containers 0 ")[1].split(b"\n")[1].decode()
+    tree = (
+        '{"Type":"bind","Source":"/data/trees/a","Destination":"/models","Mode":"","RW":false,'
+        '"Propagation":"rprivate"}'
+    )
+    memory = '{"Type":"tmpfs","Source":"","Destination":"/tmp","Mode":"","RW":true,"Propagation":""}'
+    mounted = row.replace("}},[],", f"}}}},[{tree},{memory}],")
+    found = parse(with_record("debian12-docker20.10", "engine-containers", mounted), "h1")
+    assert found.containers["rag_qwen3-4b_0"].mounts == ("/data/trees/a",)
+
+
 def test_how_often_a_container_was_stopped_by_its_quota() -> None:
     quiet = facts("debian12-docker20.10").containers
     assert {container.throttled for container in quiet.values()} == {None}

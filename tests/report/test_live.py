@@ -87,6 +87,12 @@ def test_plain_lines_tell_host_change_operation_and_end() -> None:
     )
 
 
+def test_what_is_said_of_a_whole_host_is_of_no_change() -> None:
+    out = console()
+    LiveLines(out, sample_plan(), clock=Clock()).tell(Note(host="small-1", change="", text="put right first"))
+    assert written(out).split() == ["small-1", "put", "right", "first"]
+
+
 def test_progress_is_told_at_most_every_ten_seconds_a_host() -> None:
     out, clock = console(), Clock()
     lines = LiveLines(out, sample_plan(), clock=clock)

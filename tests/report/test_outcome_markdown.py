@@ -15,7 +15,9 @@ def changed(status: str, **fields: object) -> HostOutcome:
 
 def test_a_comment_says_how_it_ended_then_each_host_what_failed_and_what_answers() -> None:
     rendered = render_outcome_markdown(sample_outcome(), PLAN)
-    assert rendered.startswith("### rag · not done\n\n**rag · 1 done, 1 reverted · 51 s · cpudeploy exits 7")
+    assert rendered.startswith(
+        "### rag · not all done\n\n**rag · 1 done, 1 reverted · 51 s · cpudeploy exits 7"
+    )
     assert "| ✅ | small-1 | done" in rendered
     assert "| ❌ | genoa-1 | reverted" in rendered
     assert "#### ❌ genoa-1 qwen3" in rendered

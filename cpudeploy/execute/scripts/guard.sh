@@ -25,7 +25,7 @@ decide() { # folder, file that says it is armed: it is ours to fire now; fails w
 put_back() { # folder of a guard that is ours to fire
 	terms "$1"
 	echo "$$" >"$1/runs"
-	timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >"$1/log.new" 2>&1 </dev/null
+	HOME=${HOME:-/root} timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >"$1/log.new" 2>&1 </dev/null
 	rc=$?
 	tail -c 4000 "$1/log.new" >"$1/log"
 	rm -f "$1/log.new"

@@ -37,6 +37,7 @@ leave() { # bring home what is armed, then give the lease back; it is kept alive
 		folder=${folder%/}
 		terms "$folder"
 		test "$its_token" = "$token" && armed "$folder" || continue
+		: >"$state/lease/$token/leaving"
 		{ hurry "$folder" && ended "$folder"; } &
 		while kill -0 $! 2>/dev/null; do
 			write_times "$state/lease/$token" "$taken_at" 2>/dev/null
@@ -57,6 +58,9 @@ lost() {
 }
 
 life
+now
+taken_at=$now
+trap 'leave; exit' TERM
 take
 case $? in
 0) say "taken $before" ;;
@@ -69,9 +73,6 @@ case $? in
 	exit
 	;;
 esac
-now
-taken_at=$now
-trap 'leave; exit' TERM
 while read -r word rest; do
 	held || lost
 	case $word in

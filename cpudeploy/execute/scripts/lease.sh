@@ -1,8 +1,9 @@
 # What holds a host for one controller: functions for the scripts that take, keep, judge and break a lease.
 #
 # In: state, the folder of everything; proc, /proc. The lease is the folder `lease` with one folder in it, named
-# by the token of its holder: `about`, a line of JSON for people, and `times`, a line of
-# `taken renewed ttl life`: seconds of the host's uptime, seconds, and which run of the host it was.
+# by the token of its holder: `about`, a line of JSON for people, `times`, a line of `taken renewed ttl life`
+# (seconds of the host's uptime, seconds, and which run of the host it was), and `leaving`, once only guards are
+# waited for.
 # Every step from one holder to the next is one rename, which the kernel gives to one of any number of racers:
 #   nobody → me      a folder built aside onto `lease`: fails where that holds anything
 #   him → nobody     `lease/HIS` → aside, when his time is over: fails where he is no longer in it
@@ -69,26 +70,36 @@ held() { # is it still ours?
 	test -d "$state/lease/$token"
 }
 
+built() { # what will be moved into place
+	mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token"
+}
+
 take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can't be taken, $why
-	mkdir -p "$state" || return 2
 	aside=$state/lease.$token
 	before=
 	mine=$about
+	patience=90
 	tries=0
 	while test "$tries" -lt 40; do
 		tries=$((tries + 1))
-		mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token" || return 2
+		why=$(built 2>&1) || return 2
 		if why=$(mv -T "$aside" "$state/lease" 2>&1); then
 			after_him
 			sweep
 			return 0
 		fi
 		if look; then
-			if test "$expired" = 0; then
+			if test "$expired" = 1; then
+				drop "$holder"
+			elif test -e "$state/lease/$holder/leaving" && test "$patience" -gt 0; then
+				# Its controller is gone; what it left is being put back, which has an end.
+				patience=$((patience - 1))
+				tries=0
+				sleep 0.5
+			else
 				rm -rf "$aside"
 				return 1
 			fi
-			drop "$holder"
 			continue
 		fi
 		sleep 0.1 # somebody is giving it back, or taking it
@@ -119,6 +130,7 @@ after_him() { # $before: about whoever was dropped before us
 }
 
 sweep() { # what keepers left that died while they took or gave back
+	now
 	for times in "$state"/lease.*/times "$state"/lease.*/*/times; do
 		read -r _ renewed _ its_life 2>/dev/null <"$times" || continue
 		test "$its_life" != "$life" || test $((now - renewed)) -gt 600 || continue

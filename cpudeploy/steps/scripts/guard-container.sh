@@ -36,7 +36,11 @@ for each in "$next" "$name"; do
     fi
 done
 if ! ours "$name"; then
-    ours "$old" || { echo "nothing is kept of $name"; exit 0; }
+    if ! ours "$old"; then
+        docker version >/dev/null 2>&1 || { echo "the engine does not answer any more"; exit 1; }
+        echo "nothing is kept of $name"
+        exit 0
+    fi
     docker rename "$old" "$name"
     echo "put back $name"
 fi
@@ -48,7 +52,9 @@ for network in $networks; do
     esac
 done
 # A stop that was under way when its controller died ends only now: a start before its end would do nothing.
-if running "$name" && [ -n "$(docker events --since "${settling_s}s" --until 0s --filter "container=$name" --filter event=kill)" ]; then
+# By its id: its name was that of others before.
+id=$(field "$name" '{{ .Id }}')
+if running "$name" && [ -n "$(docker events --since "${settling_s}s" --until 0s --filter "container=$id" --filter event=kill)" ]; then
     left=$settling_s
     while [ "$left" -gt 0 ] && running "$name"; do
         left=$((left - 1))
