@@ -74,6 +74,10 @@ built() { # what will be moved into place
 	mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token"
 }
 
+damaged() { # what is there names nobody, and no rename goes onto it
+	{ test -e "$state/lease" || test -L "$state/lease"; } && ! look
+}
+
 take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can't be taken, $why
 	aside=$state/lease.$token
 	before=
