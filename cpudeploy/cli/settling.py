@@ -20,6 +20,7 @@ def put_right(site: Site, origin: str) -> None:
     waiting = [name for name, facts in site.facts.items() if unsettled(facts)]
     if not waiting:
         return
+    found = {name: site.facts[name].in_flight for name in waiting}
     nothing = Plan(deployment=deployment.name, base=deployment.base, origin=origin, hosts={})
 
     def one(name: str) -> CpudeployError | None:
@@ -36,10 +37,10 @@ def put_right(site: Site, origin: str) -> None:
     with ThreadPoolExecutor(max_workers=len(waiting)) as pool:
         ends = dict(zip(waiting, pool.map(one, waiting), strict=True))
     for name, error in ends.items():
-        left = site.facts[name].in_flight
+        left = found[name]
         what = f" of {left.subject}" if isinstance(left, InFlight) else ""
         if error is None:
-            note(name, "an apply ended here in the middle; what it was about to change is as it was before")
+            note(name, f"an apply ended here in the middle{what}; this plan is of what stands there now")
         else:
             note(
                 name,

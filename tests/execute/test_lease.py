@@ -149,6 +149,15 @@ def test_what_is_no_lease_is_told_and_can_be_broken(place: Place, left: str) -> 
     place.take().release()
 
 
+def test_a_lease_with_damaged_times_is_nobodys(place: Place) -> None:
+    place.stop_time()
+    old = place.take(renew_s=999)
+    (place.state / f"lease/{old.token}/times").write_text("08 a[ 1;2 boot.77\n")
+    seen = see_lease(here(), **place.where)
+    assert seen is not None and seen.lease.expired
+    place.take().release()
+
+
 def test_unlock_breaks_the_lease_that_was_seen_and_no_other(place: Place) -> None:
     assert see_lease(here(), **place.where) is None
     first = place.take()

@@ -9,6 +9,8 @@
 terms() { # folder: $its_token $after $deadline $its_life
 	its_token='' after='' deadline='' its_life=''
 	read -r its_token after deadline its_life 2>/dev/null <"$1/terms"
+	number "$after" || after=0
+	number "$deadline" || deadline=300
 }
 
 armed() { # folder: $armed is the file, else fails
@@ -25,7 +27,7 @@ decide() { # folder, file that says it is armed: it is ours to fire now; fails w
 put_back() { # folder of a guard that is ours to fire
 	terms "$1"
 	echo "$$" >"$1/runs"
-	HOME=${HOME:-/root} timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >"$1/log.new" 2>&1 </dev/null
+	HOME=${HOME:-/root} timeout -k 5 "$deadline" sh "$1/revert.sh" >"$1/log.new" 2>&1 </dev/null
 	rc=$?
 	tail -c 4000 "$1/log.new" >"$1/log"
 	rm -f "$1/log.new"
@@ -45,7 +47,7 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 		test -e "$1/armed.$2" || return 0
 		found=
 		read -r found 2>/dev/null <"$1/renewed"
-		last=${found:-$last}
+		! number "$found" || last=$found
 		now
 		test $((now - last)) -lt "$after" || break
 	done
@@ -82,7 +84,7 @@ hurry() { # folder of an armed guard: its watcher lives by itself, so it is left
 
 ended() { # folder of a guard that fired: wait for its end; fails where nobody runs it any more
 	terms "$1"
-	limit=$((${deadline:-300} + 10))
+	limit=$((deadline + 10))
 	wait=0
 	while ! test -e "$1/rc"; do
 		runs=
