@@ -9,7 +9,7 @@ from ..execute import HostTarget, settle, unsettled
 from ..plan.questions import questions
 from ..types.plan import Plan
 from ..types.safety import InFlight
-from .site import Site
+from .site import Site, wait_for_all
 from .troubles import note
 
 
@@ -35,8 +35,10 @@ def put_right(site: Site, origin: str) -> None:
         return None
 
     with ThreadPoolExecutor(max_workers=len(waiting)) as pool:
-        ends = dict(zip(waiting, pool.map(one, waiting), strict=True))
-    for name, error in ends.items():
+        ends = {name: pool.submit(one, name) for name in waiting}
+        wait_for_all(ends, "still putting right what an apply left in the middle on")
+    for name, end in ends.items():
+        error = end.result()
         left = found[name]
         what = f" of {left.subject}" if isinstance(left, InFlight) else ""
         if error is None:

@@ -42,6 +42,14 @@ class ModelNotServing(GateFailed):
         self.failure = failure
 
 
+class GateDisturbed(OperationFailed):
+    """A health gate that could tell nothing of the model: what ended it came from outside."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.what, do=failure.do)
+        self.failure = failure
+
+
 def explain(exit_code: int | None, oom: bool, log: Sequence[str]) -> str:
     """The likely cause: what the exit says by itself, else the first line that looks like an error.
 
@@ -69,7 +77,7 @@ def diagnose(
 
 def failure_of(error: Exception) -> Failure:
     """What a change's outcome says about `error`."""
-    if isinstance(error, ScriptFailed | ModelNotServing):
+    if isinstance(error, ScriptFailed | ModelNotServing | GateDisturbed):
         return error.failure
     if isinstance(error, CpudeployError):
         where = f"{error.where}: " if error.where else ""

@@ -1,7 +1,8 @@
 """The health gate: a started container in, nothing out when it serves, else ModelNotServing.
 
 Stable first, then every check in order. An exit ends it at once; the deadline ends what hangs. An engine
-that is silent for a moment says nothing about the model: it is asked again.
+that is silent for a moment says nothing about the model: it is asked again. A container that was removed, or
+went down with its engine, is no verdict on the model either: that is GateDisturbed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from ..errors import EngineError
 from ..transport.wire import Deadline
 from ..types.operation import Wait
@@ -19,7 +22,7 @@ from ..types.release import Check
 from .ask import Asker, Dial, Unreachable
 from .check import differs
 from .engine import EngineClient, EngineLost, EngineSilent
-from .failure import ModelNotServing, diagnose
+from .failure import GateDisturbed, ModelNotServing, diagnose
 
 _SHOWN_LINES = 15
 _READ_LINES = 300
@@ -52,6 +55,7 @@ class HealthGate:
         self._sleep = sleep
         self._begun = time.monotonic()
         self._restarts: int | None = None
+        self._engine_lost = False
         self._last_line = ""
         self._polls = 0
 
@@ -91,7 +95,7 @@ class HealthGate:
         """Inspect; raises when the container is not up, or was restarted since the gate began."""
         name, found = self._wait.container, self._inspected()
         if found is None:
-            raise ModelNotServing(Failure(what=f"{name} is gone"))
+            raise GateDisturbed(Failure(what=f"{name} is gone: something else removed it", do="apply again"))
         state, restarts = found["State"], int(found.get("RestartCount") or 0)
         if self._restarts is None:
             self._restarts = restarts
@@ -102,13 +106,18 @@ class HealthGate:
         what = f"{name} {_stopped(code)}, {after}"
         if restarts != self._restarts:
             what = f"{name} was restarted by the engine {after}, it does not stay up"
-        raise ModelNotServing(self._failure(what, code, bool(state.get("OOMKilled")), restarts))
+        failure = self._failure(what, code, bool(state.get("OOMKilled")), restarts)
+        if self._engine_lost:
+            told = f"{what}; the engine itself went down meanwhile"
+            raise GateDisturbed(msgspec.structs.replace(failure, what=told, do="apply again"))
+        raise ModelNotServing(failure)
 
     def _inspected(self) -> dict[str, Any] | None:
         while True:
             try:
                 return self._engine.container(self._wait.container)
             except (EngineLost, EngineSilent) as error:
+                self._engine_lost = self._engine_lost or isinstance(error, EngineLost)
                 self._pause(error.what)
 
     def _pause(self, missing: str) -> None:
