@@ -119,7 +119,7 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 drop() { # holder: not any more; fails where he was not
 	mv -T "$state/lease/$1" "$state/lease.dropped.$1" 2>/dev/null || return 1
 	now
-	echo "$now" >"$state/lease.dropped.$1/dropped"
+	{ echo "$now" >"$state/lease.dropped.$1/dropped"; } 2>/dev/null || : # a full disk: he lost it all the same
 }
 
 after_him() { # $before: about whoever was dropped before us
