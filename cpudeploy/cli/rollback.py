@@ -19,7 +19,7 @@ from .options import (
 
 
 @click.command("rollback")
-@click.argument("release", default="")
+@click.argument("release", required=False)
 @inventory_option
 @limit_option
 @playbooks_option
@@ -29,7 +29,7 @@ from .options import (
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @format_option("text", "json")
 def command(
-    release: str,
+    release: str | None,
     inventory: Path,
     limit: tuple[str, ...],
     playbooks: tuple[Path, ...],
@@ -44,6 +44,7 @@ def command(
     Asks no registry and no Hub: image and weights must still be on the host. The manifest stays as it is, so
     the next apply brings back what that says.
     """
+    from ..errors import UsageError
     from ..plan import rollback_plan
     from ..report.json_text import plan_document
     from ..report.plan_text import render_plan
@@ -54,6 +55,9 @@ def command(
     from .site import site
     from .terminal import stdout
 
+    if release is not None and not release.strip():
+        # Of a variable that was never set, most likely: not the wish to go back to whatever was before.
+        raise UsageError("the release to go back to is empty", do="name one, or leave the argument out")
     console = stdout()
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
@@ -63,7 +67,7 @@ def command(
             found.deployment,
             found.manifest.playbooks,
             found.facts,
-            release=release,
+            release=release or "",
             origin=origin_of(inventory),
             secrets=secret_states(found.deployment, found.facts, found.secrets),
             unreachable=found.unreachable,

@@ -72,7 +72,8 @@ class HostRun:
             self._end(error)
 
     def not_begun(self, because: str, error: CpudeployError) -> None:
-        """Another host, `because`, is not to be had: nothing is done here either."""
+        """Another host, `because`, is not to be had: this one was given back, and nothing is done here."""
+        self._locked = False
         if self._stopped is None:
             self._stop("locked", f"not begun: {because} is locked: {error.what}")
 

@@ -31,3 +31,10 @@ def test_where_there_is_no_way_back_it_says_so_and_asks_nobody_outside(tmp_path:
     assert "not planned" in done.stdout
     assert cpudeploy("rollback", "7", cwd=tmp_path).returncode == 3
     assert not outside.requests
+
+
+def test_an_empty_release_is_no_wish_to_go_back(tmp_path: Path) -> None:
+    """As a script's variable that was never set."""
+    done = cpudeploy("rollback", "", cwd=tmp_path)
+    assert done.returncode == 64
+    assert "the release to go back to is empty" in done.stderr

@@ -14,6 +14,7 @@ from cpudeploy.execute.locking import lock_all
 from cpudeploy.execute.runner import execute
 from cpudeploy.report.outcome_text import exit_code
 from cpudeploy.types import operation as op
+from cpudeploy.types.event import Event, Note
 from cpudeploy.types.outcome import Failure, Outcome
 from cpudeploy.types.plan import Plan
 from tests.execute.plans import KEPT, NAME, NEW, OLD, plan_of, replace, write_file
@@ -53,10 +54,13 @@ class Shared(SimulatedHost):
 def test_where_one_host_is_locked_none_is_touched_and_all_say_by_whom() -> None:
     hosts = fleet("h1", "h2", "h3")
     taken(hosts["h2"])
-    outcome = apply(plan_of(**{name: [write_file("/etc/x")] for name in hosts}), hosts)
+    told: list[Event] = []
+    plan = plan_of(**{name: [write_file("/etc/x")] for name in hosts})
+    outcome = execute(plan, lambda host: hosts[host.host.name], told.append)
     assert {host.status for host in outcome.hosts.values()} == {"locked"}
     assert all("ops@other" in host.error for host in outcome.hosts.values())
     assert exit_code(outcome) == 5
+    assert not [event for event in told if isinstance(event, Note)]
     assert not any(host.log for host in hosts.values())
     assert hosts["h1"].state["lease"] is None and hosts["h3"].state["lease"] is None
 
