@@ -19,15 +19,20 @@ armed() { # folder: $armed is the file, else fails
 }
 
 decide() { # folder, file that says it is armed: it is ours to fire now; fails where another was first
-	mv -T "$2" "$1/fired" 2>/dev/null && echo "$$" >"$1/runs"
+	mv -T "$2" "$1/fired" 2>/dev/null || return 1
+	echo "$$" >"$1/runs"
+	return 0
 }
 
 put_back() { # folder of a guard that is ours to fire
 	terms "$1"
 	echo "$$" >"$1/runs"
-	HOME=${HOME:-/root} timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >"$1/log.new" 2>&1 </dev/null
+	# A first block of the disk for what it says: a full one must not end it in the middle.
+	log=$1/log.new
+	echo 2>/dev/null >"$log" || log=/dev/null
+	HOME=${HOME:-/root} timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >>"$log" 2>&1 </dev/null
 	rc=$?
-	tail -c 4000 "$1/log.new" >"$1/log"
+	tail -c 4000 "$log" >"$1/log"
 	rm -f "$1/log.new"
 	echo "$rc" >"$1/rc.new"
 	mv -f "$1/rc.new" "$1/rc"
@@ -62,11 +67,12 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 }
 
 renew_guards() {
+	now
 	for folder in "$state"/guard/*/; do
 		folder=${folder%/}
 		test -e "$folder/terms" || continue
 		terms "$folder"
-		test "$its_token" != "$token" || echo "$now" 2>/dev/null >"$folder/renewed"
+		test "$its_token" != "$token" || put_line "$folder/renewed" "$now"
 	done
 }
 
