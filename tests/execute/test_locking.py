@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from cpudeploy.errors import ConnectionLost, Locked
+from cpudeploy.execute.change import Tell
 from cpudeploy.execute.failure import ModelNotServing
 from cpudeploy.execute.locking import lock_all
 from cpudeploy.execute.runner import execute
 from cpudeploy.report.outcome_text import exit_code
 from cpudeploy.types import operation as op
+from cpudeploy.types.event import Event, Note
 from cpudeploy.types.outcome import Failure, Outcome
 from cpudeploy.types.plan import Plan
 from tests.execute.plans import KEPT, NAME, NEW, OLD, plan_of, replace, write_file
@@ -21,8 +23,10 @@ from tests.factories import facts
 from tests.simulated import Killed, SimulatedHost
 
 
-def apply(plan: Plan, hosts: dict[str, SimulatedHost], **options: bool) -> Outcome:
-    return execute(plan, lambda host: hosts[host.host.name], lambda event: None, **options)
+def apply(
+    plan: Plan, hosts: dict[str, SimulatedHost], tell: Tell = lambda event: None, **options: bool
+) -> Outcome:
+    return execute(plan, lambda host: hosts[host.host.name], tell, **options)
 
 
 def fleet(*names: str) -> dict[str, SimulatedHost]:
@@ -53,7 +57,9 @@ class Shared(SimulatedHost):
 def test_where_one_host_is_locked_none_is_touched_and_all_say_by_whom() -> None:
     hosts = fleet("h1", "h2", "h3")
     taken(hosts["h2"])
-    outcome = apply(plan_of(**{name: [write_file("/etc/x")] for name in hosts}), hosts)
+    told: list[Event] = []
+    outcome = apply(plan_of(**{name: [write_file("/etc/x")] for name in hosts}), hosts, told.append)
+    assert not [event for event in told if isinstance(event, Note)]
     assert {host.status for host in outcome.hosts.values()} == {"locked"}
     assert all("ops@other" in host.error for host in outcome.hosts.values())
     assert exit_code(outcome) == 5
@@ -61,16 +67,35 @@ def test_where_one_host_is_locked_none_is_touched_and_all_say_by_whom() -> None:
     assert hosts["h1"].state["lease"] is None and hosts["h3"].state["lease"] is None
 
 
-def test_a_host_that_is_gone_while_it_is_locked_does_not_keep_the_others_from_working() -> None:
+@pytest.mark.parametrize(
+    ("error", "status"), [(ConnectionLost("gone"), "unreachable"), (OSError("a bug"), "failed")]
+)
+def test_a_host_that_is_gone_while_it_is_locked_does_not_keep_the_others_from_working(
+    error: Exception, status: str
+) -> None:
     hosts = fleet("h1", "h2")
 
     def gone(plan: str) -> None:
-        raise ConnectionLost("gone")
+        raise error
 
     hosts["h1"].lock = gone  # type: ignore[method-assign]
     outcome = apply(plan_of(**{name: [write_file("/etc/x")] for name in hosts}), hosts)
-    assert outcome.hosts["h1"].status == "unreachable"
+    assert outcome.hosts["h1"].status == status
     assert outcome.hosts["h2"].status == "done"
+
+
+def test_nobody_is_told_that_the_end_of_a_host_that_is_lost_was_not_noted() -> None:
+    hosts = fleet("h1")
+
+    def cut() -> None:
+        hosts["h1"].unlock()
+        raise ConnectionLost("cut")
+
+    hosts["h1"].before["/etc/x.1"] = cut
+    told: list[Event] = []
+    outcome = apply(plan_of(h1=[write_file("/etc/x")]), hosts, told.append)
+    assert outcome.hosts["h1"].status == "unreachable"
+    assert not [event for event in told if isinstance(event, Note)]
 
 
 @pytest.mark.parametrize("round", range(6))
