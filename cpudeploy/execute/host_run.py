@@ -16,7 +16,18 @@ from ..types.facts import Facts
 from ..types.outcome import ChangeOutcome, HostOutcome, HostStatus
 from ..types.plan import Change, HostPlan, Plan
 from ..types.safety import InFlight
-from .change import Target, Tell, carry_out, check_fresh, document, finished, undo
+from .change import (
+    Target,
+    Tell,
+    already,
+    carry_out,
+    check_fresh,
+    clear_away,
+    document,
+    finished,
+    undo,
+    was_committed,
+)
 from .failure import failure_of
 from .interrupt import Interrupt, Interrupted
 
@@ -140,7 +151,7 @@ class HostRun:
 
     def _settled(self, target: Target, found: Facts) -> Facts:
         """The host without what an apply that ended in the middle left: put back what has a way back, then,
-        where it was this very plan, undone as the plan says, so that it can be done again."""
+        where it was this very plan, undone as the plan says, so that it can be done again, or finished."""
         if found.in_flight is None and not found.guards:
             return found
         target.settle()
@@ -150,10 +161,20 @@ class HostRun:
             self._tell(Note(host=self.name, change="", text=text))
             change = next((each for each in self._host.changes if each.id == left.change), None)
             if change is not None and left.plan == self._id:
-                target.begin(change)
-                undo(change, target, self.name, self._tell, prove=False)
-                target.end(change, "reverted")
+                self._take_up(change, target, found)
         return target.facts()
+
+    def _take_up(self, change: Change, target: Target, found: Facts) -> None:
+        """The change of this very plan that its last apply died in, from `found`: cleared away where it was
+        committed, else undone, unless all of it was done."""
+        target.begin(change)
+        if was_committed(change, found):
+            clear_away(change, target, self.name, self._tell)
+        elif not already(change, document(target.facts())):
+            undo(change, target, self.name, self._tell, prove=False)
+            target.end(change, "reverted")
+            return
+        target.end(change, "done")
 
     def _replace(self) -> None:
         target = self._here()
