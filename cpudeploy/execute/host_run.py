@@ -93,7 +93,8 @@ class HostRun:
             self._guarded(self._prepare)
 
     def replace(self) -> None:
-        """Replace model by model; one that fails does not keep the others from being replaced.
+        """Replace model by model; one that fails does not keep the others from being replaced. Where one that
+        is new does not come to serve nothing is removed any more: it may have been to take the place of that.
 
         Where everything is removed it does: what is removed last is what the rest is found by.
         """
@@ -183,12 +184,26 @@ class HostRun:
             if self._is_held(change, found):
                 self._keep(finished(self.name, change, "held", time.monotonic(), self._tell))
                 continue
+            if change.action == "remove" and self._lacking():
+                text = (
+                    f"{change.subject} stays: {self._lacking()} does not serve, and may be to take its place"
+                )
+                self._tell(Note(host=self.name, change=change.id, text=text, level="warning"))
+                continue
             outcome = self._carry_out(change, document(found), target)
             if self._plan.destroy and outcome.status in ("failed", "reverted"):
                 self._stop(outcome.status, "")
                 break
         if any(outcome.status == "done" for outcome in self._outcomes.values()):
             self._look_again(document(target.facts()))
+
+    def _lacking(self) -> str:
+        """Models that are new here and did not come to serve; empty when all did."""
+        new = [change for change in self._of("replace") if change.action == "create"]
+        ends = {change.subject: self._outcomes.get(change.id) for change in new}
+        return ", ".join(
+            model for model, end in ends.items() if end and end.status in ("failed", "reverted", "held")
+        )
 
     def _carry_out(self, change: Change, facts: Any, target: Target) -> ChangeOutcome:
         if self._interrupt.asked:
