@@ -13,14 +13,14 @@ from ..types.deployment import Placement
 from ..types.facts import Container
 from ..types.names import base_name, container_name
 from ..types.plan import Change, FieldDiff, Fingerprint
-from ..types.release import Diagnosis, Instance, identity, read_release
+from ..types.release import Diagnosis, Instance, identity, read_release, release_number
 from ..types.resolved import ResolvedImage
-from .blocks import Rollout, forgetting, recording
+from .blocks import Rollout, recording
 from .compare import cut_off, differences, drift, lost_networks, unlike
 from .context import HostContext, pointer
 from .fingerprints import after, as_found, before
 from .found import Found, find, is_ours
-from .replace import creating_first, drains, holding, proving, replacing, stopping
+from .replace import creating_first, drains, holding, proving, removing, replacing
 from .undo import undoing
 from .way import Way, way
 
@@ -270,7 +270,7 @@ def removal(context: HostContext, name: str, why: str) -> Change:
         summary=f"container {name}",
         before=Fingerprint(equals={pointer("containers", name, "id"): container.id}),
         after=Fingerprint(equals={pointer("containers", name): None}),
-        operations=(*stopping(name, 30), forgetting(context, base_name(name))),
+        operations=removing(context, name),
         revert=None,
     )
 
@@ -283,8 +283,7 @@ def next_release(context: HostContext, instances: dict[str, Instance]) -> str:
         for container in context.facts.containers.values()
         if container.mark is not None and is_ours(context, container)
     ]
-    numbers = [int(head) for head in (release.partition("-")[0] for release in known) if head.isdecimal()]
-    return f"{max(numbers, default=0) + 1:04d}-{digest(instances)[:8]}"
+    return f"{max(map(release_number, known), default=0) + 1:04d}-{digest(instances)[:8]}"
 
 
 def _prove(
