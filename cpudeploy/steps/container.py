@@ -12,6 +12,7 @@ from ..types.base import Unknown, digest
 from ..types.deployment import Placement
 from ..types.facts import Container
 from ..types.names import base_name, container_name
+from ..types.operation import Record
 from ..types.plan import Change, FieldDiff, Fingerprint
 from ..types.release import Diagnosis, Instance, identity, read_release, release_number
 from ..types.resolved import ResolvedImage
@@ -60,7 +61,7 @@ def container_changes(
     if need.kind == "record":
         return (_record_again(context, found, wanted, rollout),)
     if need.kind == "prove":
-        return (_prove(context, found, wanted, diagnose, need),)
+        return (_prove(context, found, wanted, rollout, diagnose, need),)
     unknown = _not_known(context, wanted, image)
     if unknown:
         return (_only_told(found, wanted, need.diff, unknown),)
@@ -83,13 +84,14 @@ def _need(context: HostContext, found: Found, wanted: Instance) -> _Need:
     stands = found.settled
     if stands.current is None:
         return _Need("replace")
+    serves = found.up and found.proven and found.clean
     networks = context.facts.networks
     lost = lost_networks(stands.current, networks)
     if stands.recorded is None:
         diff = (*unlike(stands.current, wanted.container), *lost)
         if diff:
             return _Need("replace", diff)
-        return _Need("record" if found.clean else "prove")
+        return _Need("record" if serves else "prove")
     diff = (
         *differences(stands.recorded, wanted, _secret_changed(context, wanted)),
         *drift(stands.current, stands.recorded.container),
@@ -100,7 +102,7 @@ def _need(context: HostContext, found: Found, wanted: Instance) -> _Need:
         return _Need("prove", diff, unplugged)
     if diff:
         return _Need("replace", diff)
-    return _Need("nothing" if found.up and found.proven and found.clean else "prove")
+    return _Need("nothing" if serves else "prove")
 
 
 def _create(
@@ -287,10 +289,16 @@ def next_release(context: HostContext, instances: dict[str, Instance]) -> str:
 
 
 def _prove(
-    context: HostContext, found: Found, wanted: Instance, diagnose: tuple[Diagnosis, ...], need: _Need
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    rollout: Rollout,
+    diagnose: tuple[Diagnosis, ...],
+    need: _Need,
 ) -> Change:
     """The right container, but down, cut off, never proven or not alone: what was left beside it is undone,
-    then it is started and gated. One that never served is taken away again when it fails."""
+    then it is started and gated, and its record written anew where that is lost. One that never served is
+    taken away again when it fails."""
     stands = found.settled
     release = _release_of(stands)
     served = stands.proven
@@ -306,18 +314,18 @@ def _prove(
         diff=need.diff,
         before=as_found(found),
         after=after(found, release, plugged),
-        operations=proving(context, found, wanted, release, diagnose, need.unplugged),
+        operations=(
+            *(() if stands.recorded is not None else (_recording_anew(context, stands, wanted, rollout),)),
+            *proving(context, found, wanted, release, diagnose, need.unplugged),
+        ),
         revert=() if served else undoing(stands, wanted, release, secret_changed=False),
         hold=None if served else holding(context, found.name, wanted, release),
     )
 
 
 def _record_again(context: HostContext, found: Found, wanted: Instance, rollout: Rollout) -> Change:
-    """Only the record is lost: the container is as wanted by all that inspect tells, and stays."""
+    """Only the record is lost: the container is as wanted by all that inspect tells, and serves."""
     release = _release_of(found)
-    proven = (found.name,) if found.proven else ()
-    of_it = Rollout(release, rollout.origin, rollout.weights_dir, {found.name: wanted}, proven)
-    record = recording(context, of_it)
     return Change(
         id=f"container:{found.name}",
         phase="replace",
@@ -333,8 +341,17 @@ def _record_again(context: HostContext, found: Found, wanted: Instance, rollout:
                 pointer("containers", found.name, "mark", "release"): release,
             }
         ),
-        operations=(record,),
+        operations=(_recording_anew(context, found, wanted, rollout),),
         revert=(),
+    )
+
+
+def _recording_anew(context: HostContext, stands: Found, wanted: Instance, rollout: Rollout) -> Record:
+    """The release of what stands there, as far as it is known without its record."""
+    proven = (stands.name,) if stands.proven else ()
+    instances = {stands.name: wanted}
+    return recording(
+        context, Rollout(_release_of(stands), rollout.origin, rollout.weights_dir, instances, proven)
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cpudeploy.types.plan import Change
 from tests.factories import deployment
-from tests.plan.test_converge import killed_after, plan_for
+from tests.plan.test_converge import bring, killed_after, plan_for
 from tests.plan.test_replace import NAME, begun, change_for, ids, left, open_to_people, wish
 from tests.simulated import SimulatedHost
 
@@ -46,3 +48,22 @@ def test_a_removal_that_was_interrupted_leaves_something_to_be_removed_until_all
         assert not plan_for(deployment(), host.facts()).empty, operation.id
     host.perform(removal.operations[-1], lambda event: None)
     assert plan_for(deployment(), host.facts()).empty
+
+
+@pytest.mark.parametrize("state", ["serves", "down", "unproven", "with a leftover"])
+def test_a_container_whose_record_is_lost_is_recorded_and_serves_after_one_apply(state: str):
+    host = SimulatedHost(begun())
+    if state == "down":
+        host.container(NAME).update(running=False, status="exited")
+    elif state == "unproven":
+        host.container(NAME)["restart_policy"] = "no"
+    elif state == "with a leftover":
+        host.state["containers"][f"{NAME}_old"] = {**host.container(NAME), "id": "x", "running": False}
+    host.state["releases"] = {}
+    created = host.container(NAME)["id"]
+    assert bring(wish(context=2048), host).status == "done"
+    assert plan_for(wish(context=2048), host.facts()).empty
+    assert open_to_people(host) == [NAME]
+    assert host.container(NAME)["id"] == created
+    (release,) = host.facts().releases["rag"].values()
+    assert list(release["proven"]) == [NAME]
