@@ -179,6 +179,7 @@ class HostRun:
 
     def _replace(self) -> None:
         target = self._here()
+        everything = self._plan.destroy or self._host.host.retired
         for change in self._of("replace"):
             found = target.facts()
             if self._is_held(change, found):
@@ -191,7 +192,7 @@ class HostRun:
                 self._tell(Note(host=self.name, change=change.id, text=text, level="warning"))
                 continue
             outcome = self._carry_out(change, document(found), target)
-            if self._plan.destroy and outcome.status in ("failed", "reverted"):
+            if everything and outcome.status in ("failed", "reverted"):
                 self._stop(outcome.status, "")
                 break
         if any(outcome.status == "done" for outcome in self._outcomes.values()):
