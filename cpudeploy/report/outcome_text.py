@@ -22,7 +22,7 @@ from .written import HostResult, Result
 
 EXIT_MEANINGS = {
     0: "done, or nothing to change",
-    1: "error",
+    1: "an error, or something that is wanted was left out",
     2: "there are changes",
     3: "some hosts failed",
     4: "some hosts could not be reached",
