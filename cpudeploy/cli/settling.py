@@ -9,7 +9,7 @@ from ..execute import HostTarget, settle, unsettled
 from ..plan.questions import questions
 from ..types.plan import Plan
 from ..types.safety import InFlight
-from .site import Site
+from .site import Site, tell_until_answered
 from .troubles import note
 
 
@@ -34,9 +34,10 @@ def put_right(site: Site, origin: str) -> None:
         return None
 
     with ThreadPoolExecutor(max_workers=len(waiting)) as pool:
-        ends = dict(zip(waiting, pool.map(one, waiting), strict=True))
+        ends = {name: pool.submit(one, name) for name in waiting}
+        tell_until_answered(ends)
     for name, left in waiting.items():
-        error = ends[name]
+        error = ends[name].result()
         ended = "an apply ended in the middle"
         if isinstance(left, InFlight):
             ended = f"an apply by {left.holder} ended in the middle of {left.subject}"
