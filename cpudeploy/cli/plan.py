@@ -38,7 +38,7 @@ from .options import (
 @facts_option("Plan from what `facts -o DIR` recorded: no host, registry or Hub is asked, no secret read.")
 @click.option(
     "-o",
-    "--out",
+    "--output",
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
