@@ -119,7 +119,7 @@ def _reach(found: Site) -> None:
     hosts, starts = found.deployment.hosts, Starts()
     with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(hosts)))) as pool:
         asked = {name: pool.submit(_one, found, host, starts) for name, host in hosts.items()}
-        _tell_who_is_awaited(asked)
+        tell_until_answered(asked)
         for name, future in asked.items():
             result = future.result()
             if isinstance(result, CpudeployError):
@@ -135,7 +135,7 @@ def _reach(found: Site) -> None:
         note(names[0] if len(names) == 1 else f"{len(names)} hosts", text)
 
 
-def _tell_who_is_awaited(asked: Mapping[str, Future[Any]]) -> None:
+def tell_until_answered(asked: Mapping[str, Future[Any]]) -> None:
     """Wait for all, with a sign of life on stderr for as long as some host lets us wait."""
     while waiting := wait(asked.values(), timeout=_SIGN_OF_LIFE_S).not_done:
         tell_awaited([name for name, future in asked.items() if future in waiting])

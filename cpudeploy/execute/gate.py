@@ -27,7 +27,8 @@ _POLL_S = (0.3, 0.45, 0.7, 1.0)
 _GET_S = 10.0
 _CORRECT = "correct its image, version or args after what the log says, then apply again"
 _LONGER = (
-    "see in the log what it waits for; if it only needs longer, give health.start_s in a playbook of your own"
+    "see in the log what it waits for; its time is start_s and more for more bytes to load: if it only needs "
+    "longer, give another health.start_s in a playbook of your own"
 )
 _OTHER_NAME = "take out of image or args what gives it another name, or make that its served_name"
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 (an address to recognise, not to bind)

@@ -252,7 +252,8 @@ class HostRun:
 
     def _end(self, error: Exception) -> None:
         failure = failure_of(error)
-        text = f"{failure.what} ({failure.do})" if failure.do else failure.what
+        what = failure.what.removeprefix(f"{self.name}: ")  # whoever shows it names the host
+        text = f"{what} ({failure.do})" if failure.do else what
         self._stop(_status_of(error), text)
 
     def _stop(self, status: HostStatus, error: str) -> None:
