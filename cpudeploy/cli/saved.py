@@ -23,7 +23,7 @@ from ..types.operation import Engine, PullImage
 from ..types.plan import HostPlan, Plan
 from .documents import read_bounded, refuse_newer, write_whole
 
-_OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"cpudeploy\.plan/')
+_OURS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"cpudeploy\.plan/')
 _JSON = re.compile(rb'\s*\{\s*"')
 _BEGINNING = 4096
 _MOST_BYTES = 256 << 20

@@ -9,7 +9,7 @@ from ..execute import HostTarget, settle, unsettled
 from ..plan.questions import questions
 from ..types.plan import Plan
 from ..types.safety import InFlight
-from .site import Site, tell_until_answered
+from .site import Site, wait_for_all
 from .troubles import note
 
 
@@ -35,7 +35,7 @@ def put_right(site: Site, origin: str) -> None:
 
     with ThreadPoolExecutor(max_workers=len(waiting)) as pool:
         ends = {name: pool.submit(one, name) for name in waiting}
-        tell_until_answered(ends)
+        wait_for_all(ends, "still putting right what an apply left in the middle on")
     for name, left in waiting.items():
         error = ends[name].result()
         ended = "an apply ended in the middle"

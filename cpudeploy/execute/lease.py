@@ -245,6 +245,12 @@ def take_lease(
         word, rest = lease._answer(_START_S)
         if word == "held":
             raise _locked(rest, where)
+        if word == "damaged":
+            raise OperationFailed(
+                f"the lease is damaged: {state}/lease is there and names nobody",
+                where=where,
+                do="if nobody works there, cpudeploy unlock takes it away",
+            )
         if word != "taken":
             raise OperationFailed(
                 f"the lease can't be taken: {rest}", where=where, do=f"see that {state} can be written"

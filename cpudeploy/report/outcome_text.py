@@ -26,7 +26,7 @@ EXIT_MEANINGS = {
     2: "there are changes",
     3: "some hosts failed",
     4: "some hosts could not be reached",
-    5: "another apply holds a host",
+    5: "a host is held by another, or was taken from this command",
     6: "the plan is stale or used up: make a new one",
     7: "failed and rolled back",
     64: "the command line is wrong",
