@@ -16,7 +16,18 @@ from ..types.facts import Facts
 from ..types.outcome import ChangeOutcome, HostOutcome, HostStatus
 from ..types.plan import Change, HostPlan, Plan
 from ..types.safety import InFlight
-from .change import Target, Tell, carry_out, check_fresh, document, finished, undo
+from .change import (
+    Target,
+    Tell,
+    already,
+    carry_out,
+    check_fresh,
+    clear_away,
+    document,
+    finished,
+    undo,
+    was_committed,
+)
 from .failure import failure_of
 from .interrupt import Interrupt, Interrupted
 
@@ -82,7 +93,8 @@ class HostRun:
             self._guarded(self._prepare)
 
     def replace(self) -> None:
-        """Replace model by model; one that fails does not keep the others from being replaced.
+        """Replace model by model; one that fails does not keep the others from being replaced. Where one that
+        is new does not come to serve nothing is removed any more: it may have been to take the place of that.
 
         Where everything is removed it does: what is removed last is what the rest is found by.
         """
@@ -140,7 +152,7 @@ class HostRun:
 
     def _settled(self, target: Target, found: Facts) -> Facts:
         """The host without what an apply that ended in the middle left: put back what has a way back, then,
-        where it was this very plan, undone as the plan says, so that it can be done again."""
+        where it was this very plan, undone as the plan says, so that it can be done again, or finished."""
         if found.in_flight is None and not found.guards:
             return found
         target.settle()
@@ -150,24 +162,49 @@ class HostRun:
             self._tell(Note(host=self.name, change="", text=text))
             change = next((each for each in self._host.changes if each.id == left.change), None)
             if change is not None and left.plan == self._id:
-                target.begin(change)
-                undo(change, target, self.name, self._tell, prove=False)
-                target.end(change, "reverted")
+                self._take_up(change, target, found)
         return target.facts()
+
+    def _take_up(self, change: Change, target: Target, found: Facts) -> None:
+        """The change of this very plan that its last apply died in, from `found`: cleared away where it was
+        committed, else undone, unless all of it was done."""
+        target.begin(change)
+        if was_committed(change, found):
+            clear_away(change, target, self.name, self._tell)
+        elif not already(change, document(target.facts())):
+            undo(change, target, self.name, self._tell, prove=False)
+            target.end(change, "reverted")
+            return
+        target.end(change, "done")
 
     def _replace(self) -> None:
         target = self._here()
+        everything = self._plan.destroy or self._host.host.retired
         for change in self._of("replace"):
             found = target.facts()
             if self._is_held(change, found):
                 self._keep(finished(self.name, change, "held", time.monotonic(), self._tell))
                 continue
+            if change.action == "remove" and self._lacking():
+                text = (
+                    f"{change.subject} stays: {self._lacking()} does not serve, and may be to take its place"
+                )
+                self._tell(Note(host=self.name, change=change.id, text=text, level="warning"))
+                continue
             outcome = self._carry_out(change, document(found), target)
-            if self._plan.destroy and outcome.status in ("failed", "reverted"):
+            if everything and outcome.status in ("failed", "reverted"):
                 self._stop(outcome.status, "")
                 break
         if any(outcome.status == "done" for outcome in self._outcomes.values()):
             self._look_again(document(target.facts()))
+
+    def _lacking(self) -> str:
+        """Models that are new here and did not come to serve; empty when all did."""
+        new = [change for change in self._of("replace") if change.action == "create"]
+        ends = {change.subject: self._outcomes.get(change.id) for change in new}
+        return ", ".join(
+            model for model, end in ends.items() if end and end.status in ("failed", "reverted", "held")
+        )
 
     def _carry_out(self, change: Change, facts: Any, target: Target) -> ChangeOutcome:
         if self._interrupt.asked:
@@ -215,7 +252,8 @@ class HostRun:
 
     def _end(self, error: Exception) -> None:
         failure = failure_of(error)
-        text = f"{failure.what} ({failure.do})" if failure.do else failure.what
+        what = failure.what.removeprefix(f"{self.name}: ")  # whoever shows it names the host
+        text = f"{what} ({failure.do})" if failure.do else what
         self._stop(_status_of(error), text)
 
     def _stop(self, status: HostStatus, error: str) -> None:

@@ -24,10 +24,11 @@ from ..types.facts import Facts
 from ..types.names import base_name
 from ..types.plan import Change, HostPlan, Plan
 from ..types.playbook import Playbook
-from ..types.release import Instance, Release, release_number
+from ..types.release import Instance, Release, proven_ever, release_number
 from ..types.resolved import Resolved, SecretState
 from .hosts import plan_of_host, plan_of_hosts
 from .left_alone import applied_elsewhere, as_strangers, told
+from .order import in_order
 from .put_back import changes_to
 from .releases import all_proven, current_release, missing_of, named, releases_of, serving_instances
 
@@ -73,9 +74,12 @@ def target(deployment: str, facts: Facts, asked: str) -> Release:
         return found
     current = current_release(deployment, facts)
     serving = serving_instances(deployment, facts)
+    proven = proven_ever(releases.values())
     for id in reversed([id for id in releases if release_number(id) <= release_number(current)]):
         release = releases[id]
-        if release is not None and release.instances and all_proven(release) and not _same(release, serving):
+        if release is None or not release.instances or _same(release, serving):
+            continue
+        if all_proven(release, proven):
             return release
     raise HostError(
         "nothing else is known to have served whole here",
@@ -105,10 +109,16 @@ def _host(
     changes: list[Change] = []
     if wanted:
         changes += network_changes(context)
-    for change in removal_changes(context, staying, origin):
-        changes.append(msgspec.structs.replace(change, why=f"not in release {goal.id}"))
-    for instance in wanted.values():
-        changes += changes_to(context, instance, rollout, playbooks, context.resolved.secrets)
+    going = [
+        msgspec.structs.replace(change, why=f"not in release {goal.id}")
+        for change in removal_changes(context, staying, origin)
+    ]
+    coming = [
+        change
+        for instance in wanted.values()
+        for change in changes_to(context, instance, rollout, playbooks, context.resolved.secrets)
+    ]
+    changes += in_order(context, coming, going, wanted)
     touched = {change.subject for change in changes if change.step == "container"}
     retained = tuple(each.model for each in wanted.values() if each.model not in touched)
     plan = plan_of_host(

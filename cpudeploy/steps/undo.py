@@ -60,9 +60,9 @@ def undoing(found: Found, wanted: Instance, release: str, *, secret_changed: boo
     return (*back, GuardCommit(id="commit", deadline_s=30, guard=name, lenient=True))
 
 
-def clearing(found: Found, *, start: bool) -> tuple[Operation, ...]:
-    """What an interrupted change left, undone: afterwards `found.settled` stands alone. `start`: and serves,
-    as it is going to be replaced from beside."""
+def clearing(found: Found, *, serve_in: tuple[str, ...] = ()) -> tuple[Operation, ...]:
+    """What an interrupted change left, undone: afterwards `found.settled` stands alone. `serve_in`: networks
+    in which it serves then, too, as it is going to be replaced from beside."""
     name = found.name
     done: list[Operation] = []
     if found.next is not None:
@@ -75,9 +75,8 @@ def clearing(found: Found, *, start: bool) -> tuple[Operation, ...]:
     if found.current is not None:
         done.append(away("remove new", name, _release(found.current)))
     done.append(engine("put back", RenameContainer(container=found.old_name, to=name)))
-    if start:
-        networks = found.recorded_old.container.networks if found.recorded_old else ()
-        done += [*connecting(name, networks), engine("start old", StartContainer(container=name))]
+    if serve_in:
+        done += [*connecting(name, serve_in), engine("start old", StartContainer(container=name))]
     return tuple(done)
 
 

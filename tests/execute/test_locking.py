@@ -38,6 +38,13 @@ def taken(host: SimulatedHost, holder: str = "ops@other (pid 7)") -> None:
     host.state["lease"]["holder"] = holder
 
 
+class Held(SimulatedHost):
+    """A host that another holds, told as the real one tells it."""
+
+    def lock(self, plan: str) -> None:
+        raise Locked("ops@other (pid 7) has held this host for 3 s", where="h1", do="wait until it is done")
+
+
 class Shared(SimulatedHost):
     """A host that two appliers hold on to at the same time, each with a token of its own."""
 
@@ -52,6 +59,11 @@ class Shared(SimulatedHost):
     def unlock(self) -> None:
         if self.door.get(self.name) == self.who:
             del self.door[self.name]
+
+
+def test_what_ends_a_host_names_it_no_second_time() -> None:
+    outcome = apply(plan_of(h1=[write_file("/etc/x")]), {"h1": Held(facts("h1"))})
+    assert outcome.hosts["h1"].error == "ops@other (pid 7) has held this host for 3 s (wait until it is done)"
 
 
 def test_where_one_host_is_locked_none_is_touched_and_all_say_by_whom() -> None:

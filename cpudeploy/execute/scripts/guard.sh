@@ -9,6 +9,8 @@
 terms() { # folder: $its_token $after $deadline $its_life
 	its_token='' after='' deadline='' its_life=''
 	read -r its_token after deadline its_life 2>/dev/null <"$1/terms"
+	number "$after" || after=0
+	number "$deadline" || deadline=300
 }
 
 armed() { # folder: $armed is the file, else fails
@@ -30,7 +32,7 @@ put_back() { # folder of a guard that is ours to fire
 	# A first block of the disk for what it says: a full one must not end it in the middle.
 	log=$1/log.new
 	echo 2>/dev/null >"$log" || log=/dev/null
-	HOME=${HOME:-/root} timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >>"$log" 2>&1 </dev/null
+	HOME=${HOME:-/root} timeout -k 5 "$deadline" sh "$1/revert.sh" >>"$log" 2>&1 </dev/null
 	rc=$?
 	tail -c 4000 "$log" >"$1/log"
 	rm -f "$1/log.new"
@@ -50,7 +52,7 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 		test -e "$1/armed.$2" || return 0
 		found=
 		read -r found 2>/dev/null <"$1/renewed"
-		last=${found:-$last}
+		! number "$found" || last=$found
 		now
 		test $((now - last)) -lt "$after" || break
 	done
@@ -88,7 +90,7 @@ hurry() { # folder of an armed guard: its watcher lives by itself, so it is left
 
 ended() { # folder of a guard that fired: wait for its end; fails where nobody runs it any more
 	terms "$1"
-	limit=$((${deadline:-300} + 10))
+	limit=$((deadline + 10))
 	wait=0
 	while ! test -e "$1/rc"; do
 		runs=

@@ -4,6 +4,7 @@
 # In: state, proc, token, about (a line of JSON), ttl_s, deployment, plan. Tells first one line:
 #   taken [ABOUT]                  ours now; ABOUT is whose lease had expired
 #   held SINCE SILENT ABOUT        another's
+#   damaged               what is there names nobody, and stays until it is broken
 #   failed WHY
 # then answers each line:
 #   renew                 ok       the lease and the guards armed under it live on
@@ -70,7 +71,7 @@ case $? in
 	exit
 	;;
 *)
-	say "failed $(say "$why" | tr '\n' ' ')"
+	if damaged; then echo damaged; else say "failed $(say "$why" | tr '\n' ' ')"; fi
 	exit
 	;;
 esac

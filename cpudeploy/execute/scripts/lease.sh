@@ -24,6 +24,10 @@ audit() { # JSON: a line of the journal of events, with the host's time
 	say "{\"at\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",${1#?}" >>"$log"
 }
 
+number() { # word: does arithmetic understand it? What was damaged may hold anything
+	case ${1#-} in '' | *[!0-9]* | 0?*) return 1 ;; esac
+}
+
 now() { # $now: seconds of uptime; no clock that anybody sets
 	read -r now _ <"$proc/uptime"
 	now=${now%%.*}
@@ -54,7 +58,7 @@ look() { # $holder: token of who holds the host, else fails; $about, $silent, $s
 	since=0
 	silent=0
 	# Without its times it was written into a power cut.
-	test -n "$taken" || return 0
+	number "$taken" && number "$renewed" && number "$ttl" || return 0
 	test "$its_life" = "$life" || return 0
 	since=$((now - taken))
 	silent=$((now - renewed))
@@ -76,6 +80,10 @@ held() { # is it still ours?
 
 built() { # what will be moved into place
 	mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token"
+}
+
+damaged() { # what is there names nobody, and no rename goes onto it
+	{ test -e "$state/lease" || test -L "$state/lease"; } && ! look
 }
 
 take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can't be taken, $why
@@ -132,7 +140,7 @@ after_him() { # $before: about whoever was dropped before us
 		dropped=
 		read -r dropped 2>/dev/null <"$folder/dropped"
 		now
-		test $((now - ${dropped:-now})) -gt 2 || wait=2
+		number "$dropped" && test $((now - dropped)) -gt 2 || wait=2
 		rm -rf "$folder"
 	done
 	# What he had under way is ended within a second; nothing of ours begins beside it.
@@ -143,7 +151,7 @@ sweep() { # what keepers left that died while they took or gave back
 	now
 	for times in "$state"/lease.*/times "$state"/lease.*/*/times; do
 		read -r _ renewed _ its_life 2>/dev/null <"$times" || continue
-		test "$its_life" != "$life" || test $((now - renewed)) -gt 600 || continue
+		test "$its_life" != "$life" || ! number "$renewed" || test $((now - renewed)) -gt 600 || continue
 		folder=${times#"$state/"}
 		rm -rf "$state/${folder%%/*}"
 	done
