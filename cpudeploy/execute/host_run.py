@@ -167,7 +167,7 @@ class HostRun:
 
     def _take_up(self, change: Change, target: Target, found: Facts) -> None:
         """The change of this very plan that its last apply died in, from `found`: cleared away where it was
-        committed, else undone, unless all of it was done. What can't be undone stays noted for the next try."""
+        committed, else undone, unless all of it was done. What can't be undone stays noted, for next time."""
         target.begin(change)
         if was_committed(change, found):
             clear_away(change, target, self.name, self._tell)
