@@ -167,15 +167,15 @@ class HostRun:
 
     def _take_up(self, change: Change, target: Target, found: Facts) -> None:
         """The change of this very plan that its last apply died in, from `found`: cleared away where it was
-        committed, else undone, unless all of it was done."""
+        committed, else undone, unless all of it was done. What can't be undone stays noted, for next time."""
         target.begin(change)
         if was_committed(change, found):
             clear_away(change, target, self.name, self._tell)
-        elif not already(change, document(target.facts())):
-            undo(change, target, self.name, self._tell, prove=False)
+            target.end(change, "done")
+        elif already(change, document(target.facts())):
+            target.end(change, "done")
+        elif undo(change, target, self.name, self._tell, prove=False):
             target.end(change, "reverted")
-            return
-        target.end(change, "done")
 
     def _replace(self) -> None:
         target = self._here()

@@ -120,6 +120,7 @@ class Lease:
         """Give it back; guards that are still armed are fired first, for which is waited `wait_s` at most.
         Without the lease that is done."""
         if self._over is None and self._lock.acquire(timeout=_BUSY_S):
+            self._over = self._given_back  # from here on nothing begins beside what is put back there
             try:
                 self._send("bye")
                 self._answer(wait_s)
@@ -132,7 +133,7 @@ class Lease:
     def close(self) -> None:
         """Let go, without waiting for long: the end of the channel says the same to the host."""
         self._done.set()
-        self._over = self._over or (lambda: ConnectionLost("the lease was given back", where=self._where))
+        self._over = self._over or self._given_back
         self._stream.close()
 
     def keep(self, every_s: float) -> None:
@@ -198,6 +199,9 @@ class Lease:
         del self._held[: newline + 1]
         word, _, rest = line.partition(" ")
         return word, rest.strip()
+
+    def _given_back(self) -> CpudeployError:
+        return ConnectionLost("the lease was given back", where=self._where)
 
     def _gone(self) -> CpudeployError:
         """The channel ended or went silent: whether it is still ours, nobody tells."""

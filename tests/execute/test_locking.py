@@ -8,7 +8,7 @@ import threading
 import msgspec
 import pytest
 
-from cpudeploy.errors import ConnectionLost, Locked
+from cpudeploy.errors import ConnectionLost, EngineError, Locked
 from cpudeploy.execute.change import Tell
 from cpudeploy.execute.failure import ModelNotServing
 from cpudeploy.execute.locking import lock_all
@@ -160,6 +160,23 @@ def test_the_same_plan_goes_on_after_it_died_anywhere_in_the_middle(kept: int) -
     assert served(host) == NEW
     assert KEPT not in host.state["containers"]
     assert host.state["in_flight"] is None
+
+
+def test_what_could_not_be_undone_is_undone_by_the_next_apply_of_the_same_plan() -> None:
+    hosts = fleet("h1")
+    host = hosts["h1"]
+    host.add(NAME, OLD)
+    plan = plan_of(h1=[replace()])
+    host.die_after = 5
+    with contextlib.suppress(Killed):
+        apply(plan, hosts)
+    host.die_after = None
+    host.die()
+    host.fail["undo.rename"] = EngineError("the engine says no")
+    assert apply(plan, hosts).hosts["h1"].status == "stale"
+    del host.fail["undo.rename"]
+    assert apply(plan, hosts).hosts["h1"].status == "done"
+    assert served(host) == NEW
 
 
 def test_another_plan_that_finds_the_host_in_the_middle_is_stale_and_leaves_it_settled() -> None:

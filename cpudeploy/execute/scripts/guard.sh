@@ -79,7 +79,7 @@ renew_guards() {
 }
 
 hurry() { # folder of an armed guard: its watcher lives by itself, so it is left to it
-	echo -1000000 >"$1/renewed"
+	put_line "$1/renewed" -1000000
 	wait=0
 	while armed "$1" && test "$wait" -lt 30; do
 		wait=$((wait + 1))
