@@ -16,7 +16,7 @@ from ..errors import CpudeployError, HostError
 from ..sizing import allocate
 from ..steps.addresses import refuse_taken_ports
 from ..steps.blocks import Rollout
-from ..steps.container import container_changes, next_release, removal_changes, untouched
+from ..steps.container import container_changes, next_release, proven_already, removal_changes
 from ..steps.context import HostContext
 from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
@@ -235,7 +235,7 @@ def _rollout(
         origin=asked.origin,
         weights_dir=context.host.weights_dir,
         instances=after,
-        proven=(*untouched(context, wanted), *untouched(recorded, held.instead)),
+        proven=(*proven_already(context, wanted), *proven_already(recorded, held.instead)),
     )
     changes: list[Change] = []
     for placement in tried:
