@@ -97,6 +97,8 @@ class SimulatedHost:
         self.state["in_flight"] = None
 
     def finish(self, status: HostStatus, *, used: bool) -> None:
+        if self.state["lease"] is None:
+            raise OperationFailed("nobody holds this host's lease")
         if used:
             self.state["used_plans"].setdefault("rag", []).append(self.plan)
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from ..errors import CpudeployError
+from ..errors import CpudeployError, Locked
 from ..execute import HostTarget, settle, unsettled
 from ..plan.questions import questions
 from ..types.plan import Plan
 from ..types.safety import InFlight
-from .site import Site
+from .site import Site, wait_for_all
 from .troubles import note
 
 
 def put_right(site: Site, origin: str) -> None:
-    """Settle what is unsettled; `site` has the new facts then. A host on which that does not work is left
-    as it is: carrying out will say why."""
+    """Settle what is unsettled; `site` has the new facts then. A host where somebody is at work after all is
+    left as it is, and so is one on which that does not work: carrying out will say why."""
     deployment = site.deployment
-    waiting = [name for name, facts in site.facts.items() if unsettled(facts)]
+    waiting = {name: facts.in_flight for name, facts in site.facts.items() if unsettled(facts)}
     if not waiting:
         return
     nothing = Plan(deployment=deployment.name, base=deployment.base, origin=origin, hosts={})
@@ -34,14 +34,14 @@ def put_right(site: Site, origin: str) -> None:
         return None
 
     with ThreadPoolExecutor(max_workers=len(waiting)) as pool:
-        ends = dict(zip(waiting, pool.map(one, waiting), strict=True))
-    for name, error in ends.items():
-        left = site.facts[name].in_flight
-        what = f" of {left.subject}" if isinstance(left, InFlight) else ""
+        ends = {name: pool.submit(one, name) for name in waiting}
+        wait_for_all(ends, "still putting right what an apply left in the middle on")
+    for name, left in waiting.items():
+        error = ends[name].result()
+        ended = "an apply ended in the middle"
+        if isinstance(left, InFlight):
+            ended = f"an apply by {left.holder} ended in the middle of {left.subject}"
         if error is None:
-            note(name, "an apply ended here in the middle; what it was about to change is as it was before")
-        else:
-            note(
-                name,
-                f"an apply ended here in the middle{what}, and that can't be put right now: {error.what}",
-            )
+            note(name, f"{ended}; what waited to be put back is put back")
+        elif not isinstance(error, Locked):
+            note(name, f"{ended}, and that can't be put right now: {error.sentence}")

@@ -119,7 +119,7 @@ def _reach(found: Site) -> None:
     hosts, starts = found.deployment.hosts, Starts()
     with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(hosts)))) as pool:
         asked = {name: pool.submit(_one, found, host, starts) for name, host in hosts.items()}
-        _tell_who_is_awaited(asked)
+        wait_for_all(asked, "still asking")
         for name, future in asked.items():
             result = future.result()
             if isinstance(result, CpudeployError):
@@ -135,16 +135,16 @@ def _reach(found: Site) -> None:
         note(names[0] if len(names) == 1 else f"{len(names)} hosts", text)
 
 
-def _tell_who_is_awaited(asked: Mapping[str, Future[Any]]) -> None:
+def wait_for_all(asked: Mapping[str, Future[Any]], doing: str) -> None:
     """Wait for all, with a sign of life on stderr for as long as some host lets us wait."""
     while waiting := wait(asked.values(), timeout=_SIGN_OF_LIFE_S).not_done:
-        tell_awaited([name for name, future in asked.items() if future in waiting])
+        tell_awaited([name for name, future in asked.items() if future in waiting], doing)
 
 
-def tell_awaited(names: Sequence[str]) -> None:
+def tell_awaited(names: Sequence[str], doing: str = "still asking") -> None:
     """A sign of life on stderr: who or what has not answered yet."""
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
-    stderr().try_write(f"still asking {shown}")
+    stderr().try_write(f"{doing} {shown}")
 
 
 def _one(found: Site, host: Host, starts: Starts) -> Facts | CpudeployError:

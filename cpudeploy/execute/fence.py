@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ..errors import ConnectError, CpudeployError, Locked, OperationFailed
 from ..transport.base import ByteStream, Completed, Connection, OnLine, Root
-from ..transport.scripts import ENGINE, PUT
+from ..transport.scripts import ENGINE, PUT, SEE_DISK
 from ..transport.shell import quote
 from ..types.deployment import Host
 from .interrupt import Interrupted
@@ -99,7 +99,9 @@ class Fenced:
         args = {"path": path, "mode": mode, "owner": owner, "size": str(len(data))}
         done = self.run(PUT, args=args, stdin=data, deadline_s=deadline_s)
         if done.rc != 0:
-            raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}", where=self.host.name)
+            raise OperationFailed(
+                f"writing {path} failed: {done.stderr.strip()}", where=self.host.name, do=SEE_DISK
+            )
 
     def dial_engine(self) -> ByteStream:
         # Nothing there has anything to tidy up.

@@ -1,7 +1,8 @@
 """The health gate: a started container in, nothing out when it serves, else ModelNotServing.
 
 Stable first, then every check in order. An exit ends it at once; the deadline ends what hangs. An engine
-that is silent for a moment says nothing about the model: it is asked again.
+that is silent for a moment says nothing about the model: it is asked again. A container that was removed, or
+went down with its engine, is no verdict on the model either: that is GateDisturbed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import signal
 import time
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from ..errors import EngineError
 from ..transport.wire import Deadline
@@ -27,7 +30,8 @@ _POLL_S = (0.3, 0.45, 0.7, 1.0)
 _GET_S = 10.0
 _CORRECT = "correct its image, version or args after what the log says, then apply again"
 _LONGER = (
-    "see in the log what it waits for; if it only needs longer, give health.start_s in a playbook of your own"
+    "see in the log what it waits for; its time is start_s and more for more bytes to load: if it only needs "
+    "longer, give another health.start_s in a playbook of your own"
 )
 _OTHER_NAME = "take out of image or args what gives it another name, or make that its served_name"
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 (an address to recognise, not to bind)
@@ -57,9 +61,9 @@ class HealthGate:
         self._sleep = sleep
         self._begun = time.monotonic()
         self._restarts: int | None = None
+        self._engine_lost = False
         self._last_line = ""
         self._polls = 0
-        self._engine_lost = False
 
     def pass_or_raise(self) -> None:
         """Return when the model serves; raise ModelNotServing with everything seen when it doesn't."""
@@ -100,8 +104,7 @@ class HealthGate:
         """Inspect; raises when the container is not up, or was restarted since the gate began."""
         name, found = self._wait.container, self._inspected()
         if found is None:
-            gone = Failure(what=f"{name} is gone", do="find out who removed it, then apply again")
-            raise GateDisturbed(gone)
+            raise GateDisturbed(Failure(what=f"{name} is gone: something else removed it", do="apply again"))
         state, restarts = found["State"], int(found.get("RestartCount") or 0)
         if self._restarts is None:
             self._restarts = restarts
@@ -110,12 +113,13 @@ class HealthGate:
         code = int(state["ExitCode"])
         after = f"{time.monotonic() - self._begun:.0f} s after start"
         what = f"{name} {_stopped(code)}, {after}"
-        if self._engine_lost:
-            why = "the engine went away meanwhile"
-            raise GateDisturbed(Failure(what=f"{what}: {why}", do="apply again once the engine stays up"))
         if restarts != self._restarts:
             what = f"{name} was restarted by the engine {after}, it does not stay up"
-        raise ModelNotServing(self._failure(what, code, bool(state.get("OOMKilled")), restarts, _CORRECT))
+        failure = self._failure(what, code, bool(state.get("OOMKilled")), restarts, _CORRECT)
+        if self._engine_lost:
+            told = f"{what}; the engine itself went down meanwhile"
+            raise GateDisturbed(msgspec.structs.replace(failure, what=told, do="apply again"))
+        raise ModelNotServing(failure)
 
     def _inspected(self) -> dict[str, Any] | None:
         while True:

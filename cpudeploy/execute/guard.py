@@ -11,6 +11,7 @@ import secrets as random
 
 from ..errors import OperationFailed
 from ..transport.base import Connection
+from ..transport.scripts import SEE_DISK
 from ..transport.shell import assignments
 from ..types.base import to_json
 from ..types.names import STATE_DIR
@@ -60,7 +61,9 @@ def arm_guard(
         deadline_s=operation.deadline_s,
     )
     if done.rc != 0:
-        raise OperationFailed(f"guard {operation.guard} could not be armed: {done.stderr.strip()}")
+        raise OperationFailed(
+            f"guard {operation.guard} could not be armed: {done.stderr.strip()}", do=SEE_DISK
+        )
 
 
 def commit_guard(
@@ -107,6 +110,8 @@ def settle_guards(
         deadline_s=2 * _PUT_BACK_S,
     )
     if done.rc != 0:
-        raise OperationFailed(f"what an earlier apply left could not be settled: {done.stderr.strip()}")
+        raise OperationFailed(
+            f"what an earlier apply left could not be settled: {done.stderr.strip()}", do=SEE_DISK
+        )
     lines = done.stdout.decode(errors="replace").splitlines()
     return dict(line.split(" ", 1) for line in lines if " " in line)

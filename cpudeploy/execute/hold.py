@@ -57,7 +57,7 @@ def _held(document: bytes) -> str:
     """What is held; empty where the document is damaged."""
     try:
         return from_json(document, Hold).wanted
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
 
 

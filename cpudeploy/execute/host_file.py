@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ..errors import OperationFailed
 from ..transport.base import Connection
+from ..transport.scripts import SEE_DISK
 
 _ABSENT, _CHANGED = 3, 4
 _TRIES = 5
@@ -87,5 +88,5 @@ def _replaced(
         args |= {"mode": mode, "size": str(len(new)), "closed": "077" if mode.endswith("00") else "022"}
         done = connection.run(_WRITE, args=args, stdin=new, deadline_s=deadline_s)
     if done.rc not in (0, _CHANGED):
-        raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}")
+        raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}", do=SEE_DISK)
     return done.rc == 0

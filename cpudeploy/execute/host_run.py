@@ -58,7 +58,7 @@ class HostRun:
         self._tell = tell
         self._interrupt = interrupt
         self._retry = retry
-        self._locked = False
+        self._ours = False
         self._used = False
         self._outcomes: dict[str, ChangeOutcome] = {}
         self._stopped: HostStatus | None = None
@@ -76,17 +76,17 @@ class HostRun:
         elif self._host.changes:
             self._guarded(self._connect)
 
-    def locked(self, error: CpudeployError | None) -> None:
-        """What came of the lease: its own, or why there is none."""
-        if error is None:
-            self._locked = True
-        else:
-            self._end(error)
+    def locked(self) -> None:
+        """The lease is ours."""
+        self._ours = True
 
-    def not_begun(self, because: str, error: CpudeployError) -> None:
-        """Another host, `because`, is not to be had: nothing is done here either."""
-        if self._stopped is None:
-            self._stop("locked", f"not begun: {because} is locked: {error.what}")
+    def not_locked(self, error: Exception) -> None:
+        """Why there is no lease here."""
+        self._end(error)
+
+    def not_begun(self, because: str, error: Locked) -> None:
+        """Another host, `because`, is not to be had: nothing is done here either, and no lease is kept."""
+        self._stop("locked", f"not begun: {because} is locked: {error.what}")
 
     def prepare(self) -> None:
         """See that the plan is fresh, then provision and fetch."""
@@ -109,7 +109,7 @@ class HostRun:
                 self._keep(finished(self.name, change, "skipped", time.monotonic(), self._tell))
         status = self._status()
         if self.target is not None:
-            if self._locked:
+            if self._ours:
                 self._note_end(self.target, status)
             self.target.close()
         seconds = time.monotonic() - self._since
@@ -246,13 +246,16 @@ class HostRun:
         try:
             work()
         except Exception as error:
+            if isinstance(error, ConnectError | Locked):
+                self._ours = False
             self._end(error)
             if self._interrupt.asked and self._stopped == "unreachable":
                 self._stop("interrupted", "")  # we closed that connection ourselves
 
     def _end(self, error: Exception) -> None:
         failure = failure_of(error)
-        text = f"{failure.what} ({failure.do})" if failure.do else failure.what
+        what = failure.what.removeprefix(f"{self.name}: ")  # whoever shows it names the host
+        text = f"{what} ({failure.do})" if failure.do else what
         self._stop(_status_of(error), text)
 
     def _stop(self, status: HostStatus, error: str) -> None:

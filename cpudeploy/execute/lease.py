@@ -8,10 +8,8 @@ back. Where the connection only went silent, the lease expires and anybody may t
 
 from __future__ import annotations
 
-import getpass
 import os
 import secrets as random
-import socket
 import threading
 from collections.abc import Callable
 from importlib import resources
@@ -24,6 +22,7 @@ from ..transport.base import ByteStream, Connection
 from ..types.base import from_data, to_json
 from ..types.names import STATE_DIR
 from ..types.safety import InFlight
+from .who import who
 
 TTL_S = 60
 """Seconds without a renewal after which anybody may take the lease over."""
@@ -47,11 +46,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 def whoami() -> str:
     """`ops@laptop (pid 4711)`: this process, for people."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()} (pid {os.getpid()})"
+    return f"{who()} (pid {os.getpid()})"
 
 
 def script(*names: str) -> str:
@@ -250,6 +245,12 @@ def take_lease(
         word, rest = lease._answer(_START_S)
         if word == "held":
             raise _locked(rest, where)
+        if word == "damaged":
+            raise OperationFailed(
+                f"the lease is damaged: {state}/lease is there and names nobody",
+                where=where,
+                do="if nobody works there, cpudeploy unlock takes it away",
+            )
         if word != "taken":
             raise OperationFailed(
                 f"the lease can't be taken: {rest}", where=where, do=f"see that {state} can be written"

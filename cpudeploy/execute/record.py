@@ -75,7 +75,7 @@ def _read(connection: Connection, path: str, due: Due) -> tuple[str, Release | N
     now, _, text = answer.partition(b"\n")
     try:
         return now.decode(), read_release(msgspec.json.decode(text))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return now.decode(), None
 
 

@@ -18,7 +18,7 @@ from ..secrets import Secret, Secrets
 from ..types.deployment import Host
 from .base import ByteStream, Completed, OnLine, Root
 from .channels import ChannelWire
-from .scripts import ENGINE, PUT
+from .scripts import ENGINE, PUT, SEE_DISK
 from .shell import piped, supervised
 from .ssh import close_ssh
 from .talk import Terms, begin, finish, open_stream
@@ -105,7 +105,9 @@ class Scripts(ABC):
         args = {"path": path, "mode": mode, "owner": owner, "size": str(len(data))}
         done = self.run(PUT, args=args, stdin=data, deadline_s=deadline_s)
         if done.rc != 0:
-            raise OperationFailed(f"writing {path} failed: {done.stderr.strip()}", where=self.host.name)
+            raise OperationFailed(
+                f"writing {path} failed: {done.stderr.strip()}", where=self.host.name, do=SEE_DISK
+            )
 
     def dial_engine(self) -> ByteStream:
         return self.stream(ENGINE, deadline_s=START_S, failure="the container engine can't be reached")

@@ -22,3 +22,6 @@ command -v docker >/dev/null || { echo 'docker is not installed' >&2; exit 127; 
 unset DOCKER_HOST DOCKER_CONTEXT
 exec docker system dial-stdio
 """
+
+SEE_DISK = "see whether the disk there is full or read-only, then apply again"
+"""What to do where a file could not be written."""

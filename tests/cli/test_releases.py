@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.resolve.web_server import Server
 
 from .test_commands import cpudeploy
@@ -31,3 +33,11 @@ def test_where_there_is_no_way_back_it_says_so_and_asks_nobody_outside(tmp_path:
     assert "not planned" in done.stdout
     assert cpudeploy("rollback", "7", cwd=tmp_path).returncode == 3
     assert not outside.requests
+
+
+@pytest.mark.parametrize("command", ["plan", "prune --dry-run", "rollback --dry-run"])
+def test_every_plan_that_is_printed_is_one_document_with_its_id(tmp_path: Path, command: str):
+    write(tmp_path, {"gone": gone()})
+    told = json.loads(cpudeploy(*command.split(), "--format", "json", cwd=tmp_path).stdout)
+    assert told["schema"] == "cpudeploy.plan/1"
+    assert len(told["id"]) == 64

@@ -13,7 +13,7 @@ import pytest
 from cpudeploy.errors import EngineError, OperationFailed, RegistryError
 from cpudeploy.execute import EngineClient, HostTarget
 from cpudeploy.execute.deadline import Due
-from cpudeploy.execute.failure import ModelNotServing
+from cpudeploy.execute.failure import GateDisturbed, ModelNotServing
 from cpudeploy.execute.pull import pull_image
 from cpudeploy.secrets import Secrets
 from cpudeploy.types import event as ev
@@ -129,6 +129,31 @@ def test_a_gate_goes_on_when_the_engine_hiccups(bench: Bench) -> None:
 
     bench.server.answers = {"json": inspect, "logs": Request.cut}
     bench.do(gate(stable_s=1, deadline_s=60))
+
+
+def test_what_went_down_with_its_engine_is_no_verdict_on_the_model(bench: Bench) -> None:
+    down = container(State={"Status": "exited", "Running": False, "ExitCode": 0})
+    inspects = iter([lambda req: req.json(container()), Request.cut])
+    bench.server.answers = {
+        "json": lambda request: next(inspects, lambda req: req.json(down))(request),
+        "logs": Request.cut,
+    }
+    with pytest.raises(GateDisturbed, match="exit code 0.*the engine itself went down") as error:
+        bench.do(gate(stable_s=1, deadline_s=60))
+    assert error.value.do == "apply again"
+    with pytest.raises(ModelNotServing, match="stopped with exit code 0"):
+        bench.do(gate(stable_s=1, deadline_s=60))
+
+
+def test_a_container_that_somebody_removed_is_no_verdict_either(bench: Bench) -> None:
+    inspects = iter([lambda req: req.json(container())])
+    gone = {"message": f"No such container: {NAME}"}
+    bench.server.answers = {
+        "json": lambda request: next(inspects, lambda req: req.json(gone, 404))(request),
+        "logs": Request.cut,
+    }
+    with pytest.raises(GateDisturbed, match=f"{NAME} is gone: something else removed it"):
+        bench.do(gate(stable_s=1, deadline_s=60))
 
 
 def test_a_gate_ends_at_the_deadline_of_its_operation_with_the_log(bench: Bench) -> None:

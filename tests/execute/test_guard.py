@@ -167,3 +167,17 @@ def test_firing_and_committing_exclude_each_other(place: Place, lease: Lease, fe
         fired += not committed
         place.settle(fenced)
     assert fired <= 15
+
+
+@pytest.mark.parametrize("terms", ["", "someone * 08 nowhere", "someone 1;2 -x {life}"])
+def test_a_damaged_guard_is_brought_home_all_the_same(place: Place, terms: str) -> None:
+    place.stop_time()
+    lease = place.take()
+    fenced = Fenced(here(), lease)
+    place.arm(fenced, lease)
+    folder = place.state / "guard/g1"
+    (folder / "terms").write_text(terms.format(life="boot.77"))
+    (folder / "renewed").write_text("a b[\n")
+    assert place.settle(fenced) == {"g1": "0"}
+    assert place.fired() == 1
+    lease.renew()

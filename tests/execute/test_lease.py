@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -130,14 +131,30 @@ def test_who_comes_while_a_dead_ones_guards_fire_waits_for_them(place: Place, wa
     assert place.fired("slow") == 1
 
 
-def test_what_is_no_lease_is_told_and_can_be_broken(place: Place) -> None:
-    (place.state / "lease").mkdir(parents=True)
-    (place.state / "lease/file").write_text("")
-    with pytest.raises(OperationFailed, match="can't be taken: .*not empty"):
+@pytest.mark.parametrize(
+    "left",
+    ["mkdir lease && : >lease/file", ": >lease", "ln -s /nowhere lease"],
+)
+def test_what_is_no_lease_is_told_and_can_be_broken(place: Place, left: str) -> None:
+    place.state.mkdir()
+    subprocess.run(["sh", "-c", left], cwd=place.state, check=True)
+    with pytest.raises(
+        OperationFailed, match=r"the lease is damaged: .*/lease is there and names nobody"
+    ) as told:
         place.take()
+    assert "cpudeploy unlock" in told.value.do
     seen = see_lease(here(), **place.where)
     assert seen is not None and seen.damaged
     assert break_lease(here(), seen, **place.where)
+    place.take().release()
+
+
+def test_a_lease_with_damaged_times_is_nobodys(place: Place) -> None:
+    place.stop_time()
+    old = place.take(renew_s=999)
+    (place.state / f"lease/{old.token}/times").write_text("08 a[ 1;2 boot.77\n")
+    seen = see_lease(here(), **place.where)
+    assert seen is not None and seen.lease.expired
     place.take().release()
 
 

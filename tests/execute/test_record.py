@@ -128,7 +128,7 @@ def test_another_instance_is_added_to_the_release_of_this_apply(host: Busybox, s
     assert released(host).instances == {"rag_smol_0": instance(), "rag_other_0": other}
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"schema": 2}', b"null"])
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"schema": 2}', b"null", b"[" * 100_000])
 def test_a_damaged_one_is_written_anew(host: Busybox, secrets: Secrets, damage: bytes) -> None:
     write_record(host, record(), secrets, due())
     file(host, "releases/0002-bbbbbbbb.json").write_bytes(damage)

@@ -9,6 +9,8 @@
 terms() { # folder: $its_token $after $deadline $its_life
 	its_token='' after='' deadline='' its_life=''
 	read -r its_token after deadline its_life 2>/dev/null <"$1/terms"
+	number "$after" || after=0
+	number "$deadline" || deadline=300
 }
 
 armed() { # folder: $armed is the file, else fails
@@ -19,15 +21,20 @@ armed() { # folder: $armed is the file, else fails
 }
 
 decide() { # folder, file that says it is armed: it is ours to fire now; fails where another was first
-	mv -T "$2" "$1/fired" 2>/dev/null && echo "$$" >"$1/runs"
+	mv -T "$2" "$1/fired" 2>/dev/null || return 1
+	echo "$$" >"$1/runs"
+	return 0
 }
 
 put_back() { # folder of a guard that is ours to fire
 	terms "$1"
 	echo "$$" >"$1/runs"
-	HOME=${HOME:-/root} timeout -k 5 "${deadline:-300}" sh "$1/revert.sh" >"$1/log.new" 2>&1 </dev/null
+	# A first block of the disk for what it says: a full one must not end it in the middle.
+	log=$1/log.new
+	echo 2>/dev/null >"$log" || log=/dev/null
+	HOME=${HOME:-/root} timeout -k 5 "$deadline" sh "$1/revert.sh" >>"$log" 2>&1 </dev/null
 	rc=$?
-	tail -c 4000 "$1/log.new" >"$1/log"
+	tail -c 4000 "$log" >"$1/log"
 	rm -f "$1/log.new"
 	echo "$rc" >"$1/rc.new"
 	mv -f "$1/rc.new" "$1/rc"
@@ -45,7 +52,7 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 		test -e "$1/armed.$2" || return 0
 		found=
 		read -r found 2>/dev/null <"$1/renewed"
-		last=${found:-$last}
+		! number "$found" || last=$found
 		now
 		test $((now - last)) -lt "$after" || break
 	done
@@ -62,11 +69,12 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 }
 
 renew_guards() {
+	now
 	for folder in "$state"/guard/*/; do
 		folder=${folder%/}
 		test -e "$folder/terms" || continue
 		terms "$folder"
-		test "$its_token" != "$token" || echo "$now" 2>/dev/null >"$folder/renewed"
+		test "$its_token" != "$token" || put_line "$folder/renewed" "$now"
 	done
 }
 
@@ -82,7 +90,7 @@ hurry() { # folder of an armed guard: its watcher lives by itself, so it is left
 
 ended() { # folder of a guard that fired: wait for its end; fails where nobody runs it any more
 	terms "$1"
-	limit=$((${deadline:-300} + 10))
+	limit=$((deadline + 10))
 	wait=0
 	while ! test -e "$1/rc"; do
 		runs=

@@ -4,6 +4,7 @@
 # In: state, proc, token, about (a line of JSON), ttl_s, deployment, plan. Tells first one line:
 #   taken [ABOUT]                  ours now; ABOUT is whose lease had expired
 #   held SINCE SILENT ABOUT        another's
+#   damaged               what is there names nobody, and stays until it is broken
 #   failed WHY
 # then answers each line:
 #   renew                 ok       the lease and the guards armed under it live on
@@ -28,7 +29,8 @@ use_up() { # JSON
 }
 
 renew() {
-	write_times "$state/lease/$token" "$taken_at" && renew_guards
+	renew_guards
+	write_times "$state/lease/$token" "$taken_at"
 }
 
 leave() { # bring home what is armed, then give the lease back; it is kept alive meanwhile
@@ -69,7 +71,7 @@ case $? in
 	exit
 	;;
 *)
-	say "failed $(say "$why" | tr '\n' ' ')"
+	if damaged; then echo damaged; else say "failed $(say "$why" | tr '\n' ' ')"; fi
 	exit
 	;;
 esac

@@ -24,6 +24,10 @@ audit() { # JSON: a line of the journal of events, with the host's time
 	say "{\"at\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",${1#?}" >>"$log"
 }
 
+number() { # word: does arithmetic understand it? What was damaged may hold anything
+	case ${1#-} in '' | *[!0-9]* | 0?*) return 1 ;; esac
+}
+
 now() { # $now: seconds of uptime; no clock that anybody sets
 	read -r now _ <"$proc/uptime"
 	now=${now%%.*}
@@ -54,16 +58,20 @@ look() { # $holder: token of who holds the host, else fails; $about, $silent, $s
 	since=0
 	silent=0
 	# Without its times it was written into a power cut.
-	test -n "$taken" || return 0
+	number "$taken" && number "$renewed" && number "$ttl" || return 0
 	test "$its_life" = "$life" || return 0
 	since=$((now - taken))
 	silent=$((now - renewed))
 	test "$silent" -gt "$ttl" || expired=0
 }
 
+put_line() { # file, text: as a whole; where the disk has no room for another file, over what is there
+	{ say "$2" >"$1.new" && mv -f "$1.new" "$1"; } 2>/dev/null || say "$2" 1<>"$1"
+}
+
 write_times() { # folder, taken
 	now
-	echo "${2:-$now} $now $ttl_s $life" >"$1/times.new" && mv -f "$1/times.new" "$1/times"
+	put_line "$1/times" "${2:-$now} $now $ttl_s $life" # never shorter than before, as uptime only grows
 }
 
 held() { # is it still ours?
@@ -74,6 +82,10 @@ built() { # what will be moved into place
 	mkdir -p "$aside/$token" && say "$mine" >"$aside/$token/about" && write_times "$aside/$token"
 }
 
+damaged() { # what is there names nobody, and no rename goes onto it
+	{ test -e "$state/lease" || test -L "$state/lease"; } && ! look
+}
+
 take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can't be taken, $why
 	aside=$state/lease.$token
 	before=
@@ -82,7 +94,13 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 	tries=0
 	while test "$tries" -lt 40; do
 		tries=$((tries + 1))
-		why=$(built 2>&1) || return 2
+		if ! why=$(built 2>&1); then
+			rm -rf "$aside"
+			# Once may be who gave it back, and took the empty folder of everything with it.
+			test "$tries" -lt 3 || return 2
+			sleep 0.1
+			continue
+		fi
 		if why=$(mv -T "$aside" "$state/lease" 2>&1); then
 			after_him
 			sweep
@@ -109,9 +127,9 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 }
 
 drop() { # holder: not any more; fails where he was not
-	mv -T "$state/lease/$1" "$state/lease.dropped.$1" 2>/dev/null || return 1
 	now
-	echo "$now" >"$state/lease.dropped.$1/dropped"
+	echo "$now" 2>/dev/null >"$state/lease/$1/dropped"
+	mv -T "$state/lease/$1" "$state/lease.dropped.$1" 2>/dev/null
 }
 
 after_him() { # $before: about whoever was dropped before us
@@ -122,7 +140,7 @@ after_him() { # $before: about whoever was dropped before us
 		dropped=
 		read -r dropped 2>/dev/null <"$folder/dropped"
 		now
-		test $((now - ${dropped:-now})) -gt 2 || wait=2
+		number "$dropped" && test $((now - dropped)) -gt 2 || wait=2
 		rm -rf "$folder"
 	done
 	# What he had under way is ended within a second; nothing of ours begins beside it.
@@ -133,7 +151,7 @@ sweep() { # what keepers left that died while they took or gave back
 	now
 	for times in "$state"/lease.*/times "$state"/lease.*/*/times; do
 		read -r _ renewed _ its_life 2>/dev/null <"$times" || continue
-		test "$its_life" != "$life" || test $((now - renewed)) -gt 600 || continue
+		test "$its_life" != "$life" || ! number "$renewed" || test $((now - renewed)) -gt 600 || continue
 		folder=${times#"$state/"}
 		rm -rf "$state/${folder%%/*}"
 	done

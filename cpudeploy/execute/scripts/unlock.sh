@@ -1,6 +1,6 @@
 # Who holds the host; with `break` set to his token, not any more. Behind `lease.sh`.
 #
-# In: state, proc, break. Tells `TOKEN EXPIRED SINCE SILENT ABOUT`, `damaged` for a folder that names nobody,
+# In: state, proc, break. Tells `TOKEN EXPIRED SINCE SILENT ABOUT`, `damaged` for what names nobody,
 # `gone` when what was to be broken is no longer there, or nothing when nobody holds it.
 life
 if test "$break" = damaged; then
@@ -14,12 +14,8 @@ if test -n "$break"; then
 	exit 0
 fi
 tries=0
-while test -d "$state/lease" && test "$tries" -lt 10; do
-	if look; then
-		say "$holder $expired $since $silent $about"
-		exit 0
-	fi
+while damaged && test "$tries" -lt 10; do
 	tries=$((tries + 1))
 	sleep 0.1
 done
-test ! -d "$state/lease" || echo damaged
+if look; then say "$holder $expired $since $silent $about"; elif damaged; then echo damaged; fi
