@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import ConnectError, CpudeployError, Locked, StalePlan
 from ..plan.fingerprint import matches
+from ..plan.order import last_removals
 from ..types.event import HostFinished, HostStarted, Note
 from ..types.facts import Facts
 from ..types.outcome import ChangeOutcome, HostOutcome, HostStatus
@@ -93,8 +94,8 @@ class HostRun:
             self._guarded(self._prepare)
 
     def replace(self) -> None:
-        """Replace model by model; one that fails does not keep the others from being replaced. Where one that
-        is new does not come to serve nothing is removed any more: it may have been to take the place of that.
+        """Replace model by model; one that fails does not keep the others from being replaced. Where one
+        that is new does not come to serve, what was to be removed last stays: it may be its old name.
 
         Where everything is removed it does: what is removed last is what the rest is found by.
         """
@@ -180,12 +181,13 @@ class HostRun:
     def _replace(self) -> None:
         target = self._here()
         everything = self._plan.destroy or self._host.host.retired
+        last = last_removals(self._of("replace"))
         for change in self._of("replace"):
             found = target.facts()
             if self._is_held(change, found):
                 self._keep(finished(self.name, change, "held", time.monotonic(), self._tell))
                 continue
-            if change.action == "remove" and self._lacking():
+            if change in last and self._lacking():
                 text = (
                     f"{change.subject} stays: {self._lacking()} does not serve, and may be to take its place"
                 )

@@ -16,7 +16,7 @@ from ..errors import CpudeployError, HostError
 from ..sizing import allocate
 from ..steps.addresses import refuse_taken_ports
 from ..steps.blocks import Rollout
-from ..steps.container import container_changes, next_release, removal_changes, untouched
+from ..steps.container import container_changes, next_release, proven_already, removal_changes
 from ..steps.context import HostContext
 from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
@@ -41,7 +41,7 @@ from .holds import Held, held_back
 from .hosts import not_planned, plan_of_host, plan_of_hosts
 from .left_alone import applied_elsewhere, as_strangers, containers_of, told
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet, not_yet_warnings
-from .order import in_order
+from .order import in_order, last_removals
 from .put_back import changes_to
 from .warnings import sizing_warnings
 
@@ -212,16 +212,15 @@ def _host_plan(context: HostContext, asked: _Asked, left_alone: frozenset[str]) 
     staying = named.keys() | {base_name(name) for name in left_alone}
     going = removal_changes(context, frozenset(staying), asked.origin)
     coming = _rollout(context, tried, named, held, asked)
-    staying_on = held.stay(going)
-    if staying_on:
-        going = ()
-    changes += in_order(context, coming, going, named | held.instead)
+    ordered = in_order(context, coming, going, named | held.instead)
+    last = last_removals(ordered) if held.lacking else ()
+    changes += ordered[: len(ordered) - len(last)]
     shown = {model: each for model, each in allocations.items() if model not in held.models}
     warnings = (*blind, *flags, *sizing_warnings(context, shown, changes))
     touched = {change.subject for change in changes if change.step == "container"}
     retained = tuple(placement.model for placement in tried if placement.model not in touched)
     plan = plan_of_host(context, tuple(changes), tuple(shown.values()), warnings)
-    return msgspec.structs.replace(plan, retained=retained, held=held.models, unplanned=staying_on)
+    return msgspec.structs.replace(plan, retained=retained, held=held.models, unplanned=held.waiting(last))
 
 
 def _rollout(
@@ -236,7 +235,7 @@ def _rollout(
         origin=asked.origin,
         weights_dir=context.host.weights_dir,
         instances=after,
-        proven=(*untouched(context, wanted), *untouched(recorded, held.instead)),
+        proven=(*proven_already(context, wanted), *proven_already(recorded, held.instead)),
     )
     changes: list[Change] = []
     for placement in tried:

@@ -30,12 +30,10 @@ class Held:
     instead: dict[str, Instance] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
 
-    def stay(self, going: Sequence[Change]) -> dict[str, str]:
-        """Model → why it is not removed now: what is lacking may be to take its place."""
-        if not self.lacking:
-            return {}
+    def waiting(self, last: Sequence[Change]) -> dict[str, str]:
+        """Model → why its removal waits, of the `last` ones: what is lacking may be to take its place."""
         why = f"it is not wanted any more and stays until {', '.join(self.lacking)} serves"
-        return {change.subject: why for change in going}
+        return {change.subject: why for change in last}
 
 
 def held_back(context: HostContext, wanted: Mapping[str, Instance]) -> Held:

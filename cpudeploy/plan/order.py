@@ -40,6 +40,12 @@ def in_order(
     return tuple(done)
 
 
+def last_removals(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The removals that nothing follows: nobody waits for what they free."""
+    behind = max((n for n, each in enumerate(changes, start=1) if each.action != "remove"), default=0)
+    return tuple(changes[behind:])
+
+
 def _name(change: Change) -> str:
     return change.id.removeprefix("container:")
 

@@ -15,7 +15,7 @@ from ..errors import HostError
 from ..steps.addresses import refuse_taken_ports
 from ..steps.blocks import Rollout
 from ..steps.compare import differences
-from ..steps.container import next_release, removal_changes, untouched
+from ..steps.container import next_release, proven_already, removal_changes
 from ..steps.context import HostContext
 from ..steps.network import network_changes
 from ..types.base import SecretRef
@@ -24,7 +24,7 @@ from ..types.facts import Facts
 from ..types.names import base_name
 from ..types.plan import Change, HostPlan, Plan
 from ..types.playbook import Playbook
-from ..types.release import Instance, Release, proven_ever, release_number
+from ..types.release import Instance, Release, release_number
 from ..types.resolved import Resolved, SecretState
 from .hosts import plan_of_host, plan_of_hosts
 from .left_alone import applied_elsewhere, as_strangers, told
@@ -74,12 +74,9 @@ def target(deployment: str, facts: Facts, asked: str) -> Release:
         return found
     current = current_release(deployment, facts)
     serving = serving_instances(deployment, facts)
-    proven = proven_ever(releases.values())
     for id in reversed([id for id in releases if release_number(id) <= release_number(current)]):
         release = releases[id]
-        if release is None or not release.instances or _same(release, serving):
-            continue
-        if all_proven(release, proven):
+        if release is not None and release.instances and all_proven(release) and not _same(release, serving):
             return release
     raise HostError(
         "nothing else is known to have served whole here",
@@ -104,7 +101,7 @@ def _host(
         origin=origin,
         weights_dir=context.host.weights_dir,
         instances=wanted,
-        proven=untouched(context, wanted),
+        proven=proven_already(context, wanted),
     )
     changes: list[Change] = []
     if wanted:

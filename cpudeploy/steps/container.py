@@ -14,7 +14,7 @@ from ..types.facts import Container
 from ..types.names import base_name, container_name
 from ..types.operation import Record
 from ..types.plan import Change, FieldDiff, Fingerprint
-from ..types.release import Diagnosis, Instance, identity, proven_ever, read_release, release_number
+from ..types.release import Diagnosis, Instance, identity, read_release, release_number
 from ..types.resolved import ResolvedImage
 from .blocks import Rollout, recording
 from .compare import cut_off, differences, drift, lost_networks, unlike
@@ -70,12 +70,12 @@ def container_changes(
     return (_replace(context, found, wanted, image, rollout, diagnose, need, load_bytes),)
 
 
-def untouched(context: HostContext, instances: Mapping[str, Instance]) -> tuple[str, ...]:
-    """Names of those that serve already as wanted: nothing is done to them."""
+def proven_already(context: HostContext, instances: Mapping[str, Instance]) -> tuple[str, ...]:
+    """Names of those whose container is as wanted and has passed its gate, also where it is down now."""
     return tuple(
         name
         for name, wanted in instances.items()
-        if _need(context, find(context, name), wanted).kind == "nothing"
+        if _need(context, (found := find(context, name)), wanted).kind != "replace" and found.settled.proven
     )
 
 
@@ -200,7 +200,14 @@ def _secret_changed(context: HostContext, wanted: Instance) -> bool:
 def _was_proven(context: HostContext, name: str, wanted: Instance) -> bool:
     """Whether the very same has passed its gate on this host before: then its failing is no fault of it."""
     releases = context.facts.releases.get(context.deployment.name, {})
-    return (name, identity(wanted)) in proven_ever(map(read_release, releases.values()))
+    known = (read_release(document) for document in releases.values())
+    return any(
+        release is not None
+        and name in release.proven
+        and name in release.instances
+        and identity(release.instances[name]) == identity(wanted)
+        for release in known
+    )
 
 
 def _action(found: Found) -> Literal["create", "update"]:

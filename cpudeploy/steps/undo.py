@@ -63,10 +63,7 @@ def undoing(found: Found, wanted: Instance, release: str, *, secret_changed: boo
 def clearing(found: Found, *, serve_in: tuple[str, ...] = ()) -> tuple[Operation, ...]:
     """What an interrupted change left, undone: afterwards `found.settled` stands alone. `serve_in`: networks
     in which it serves then, too, as it is going to be replaced from beside."""
-    name = found.name
-    done: list[Operation] = []
-    if found.next is not None:
-        done.append(away("remove next", found.next_name, _release(found.next)))
+    name, done = found.name, _without_next(found)
     if found.old is None:
         return tuple(done)
     if found.proven:
@@ -82,13 +79,15 @@ def clearing(found: Found, *, serve_in: tuple[str, ...] = ()) -> tuple[Operation
 
 def discarding(found: Found) -> tuple[Operation, ...]:
     """The name freed of what never served anybody."""
-    done: list[Operation] = []
-    if found.next is not None:
-        done.append(away("remove next", found.next_name, _release(found.next)))
+    done = _without_next(found)
     if found.current is not None:
         done.append(engine("stop", StopContainer(container=found.name, grace_s=10)))
         done.append(engine("remove unproven", RemoveContainer(container=found.name)))
     return tuple(done)
+
+
+def _without_next(found: Found) -> list[Operation]:
+    return [away("remove next", found.next_name, _release(found.next))] if found.next is not None else []
 
 
 def _without_key(instance: Instance) -> Instance:

@@ -165,17 +165,6 @@ def identity(instance: Instance) -> str:
     return digest((instance.container, instance.gate))
 
 
-def proven_ever(releases: Iterable[Release | None]) -> frozenset[tuple[str, str]]:
-    """Container name and `identity` of all that has passed its gate in any of a host's releases."""
-    return frozenset(
-        (name, identity(release.instances[name]))
-        for release in releases
-        if release is not None
-        for name in release.proven
-        if name in release.instances
-    )
-
-
 def read_release(document: Any) -> Release | None:
     """A release document from a host, brought to the form of today step by step. None when it is not there,
     damaged, or written by a newer cpudeploy: then its state counts as lost, and the container is compared by

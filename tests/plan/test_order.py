@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from cpudeploy.types.facts import Facts
 from tests.factories import GIB, cores, deployment, facts, placement
@@ -94,6 +95,21 @@ def test_nothing_is_removed_while_what_may_take_its_place_does_not_serve():
     host.failing.clear()
     assert bring(repaired, host).status == "done"
     assert ports(host) == {"rag_b_0": 8200}
+
+
+@pytest.mark.parametrize("names", [("b", "c"), ("c", "b")])
+def test_what_has_a_port_that_another_waits_for_goes_also_while_something_is_lacking(names: tuple[str, ...]):
+    host = host_with(a=8100)
+    each = {
+        "b": placement("b", port=8100, cpus="cores:1"),
+        "c": placement("c", port=8200, cpus="cores:1", served_name="broken"),
+    }
+    wanted = deployment(*(each[name] for name in names))
+    host.failing.add("broken")
+    for _ in range(2):
+        bring(wanted, host)
+        assert ports(host) == {"rag_b_0": 8100}
+    assert plan_for(wanted, host.facts()).empty
 
 
 def test_a_port_that_a_held_model_still_has_is_refused_before_anything_happens():

@@ -298,3 +298,13 @@ def test_a_release_in_which_one_model_was_only_started_again_served_whole(site: 
     site.apply(smol(context=1024), OTHER)
     site.carry_out(site.back())
     assert site.serving[NAME] == 4096
+
+
+def test_what_only_started_again_is_known_to_be_proven_also_without_the_releases_before(site: Site):
+    first = site.apply(smol(context=2048), OTHER)
+    site.host.container("rag_other_0").update(running=False, status="exited")
+    site.apply(smol(context=4096), OTHER)
+    del site.host.state["releases"]["rag"][first]
+    site.apply(smol(context=1024), placement("other", port=8200, cpus="cores:1", context=1024))
+    site.carry_out(site.back())
+    assert site.serving[NAME] == 4096
