@@ -44,3 +44,13 @@ def test_who_is_at_work_is_not_disturbed():
     with pytest.raises(Locked):
         settle(host)
     assert host.facts() == held
+
+
+def test_a_lease_that_expired_does_not_stay_where_nothing_is_to_be_done():
+    host = SimulatedHost(facts())
+    host.lock("of one who is no more")
+    assert not unsettled(host.facts())  # somebody may be at work
+    host.state["lease"]["expired"] = True
+    assert unsettled(host.facts())
+    settle(host)
+    assert host.facts().lease is None
