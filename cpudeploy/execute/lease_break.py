@@ -63,7 +63,10 @@ def _asked(connection: Connection, state: str, proc: str, token: str) -> str:
         deadline_s=_DEADLINE_S,
     )
     if done.rc != 0:
+        verb = "broken" if token else "looked at"
         raise OperationFailed(
-            f"the lease can't be looked at: {done.stderr.strip()}", where=connection.host.name
+            f"the lease can't be {verb}: {done.stderr.strip()}",
+            where=connection.host.name,
+            do="see whether the disk there is full or read-only",
         )
     return done.stdout.decode(errors="replace").strip()

@@ -12,7 +12,8 @@ state=$sysroot/var/lib/cpudeploy
 newline='
 '
 
-emit() { # key code text
+emit() { # key code text; a file's name with a line break in it is no key, and none of ours
+	case $1 in *"$newline"*) return ;; esac
 	printf '%s %s %s\n%s\n' "$1" "$2" "${#3}" "$3"
 }
 
@@ -23,7 +24,13 @@ first_line() { # file: into $line, empty when it can't be read
 
 tell_file() { # key file: as text; code 1 with the reason when it can't be read, nothing when it isn't there
 	test -e "$2" || return 0
-	if text=$(cat "$2" 2>&1); then emit "$1" 0 "$text"; else emit "$1" 1 "$text"; fi
+	if test -p "$2"; then
+		emit "$1" 1 "$2 is a pipe" # reading it would not end
+	elif text=$(cat "$2" 2>&1); then
+		emit "$1" 0 "$text"
+	else
+		emit "$1" 1 "$text"
+	fi
 }
 
 tell() { # key command…: its stdout, or what it complained about

@@ -96,7 +96,9 @@ def read_used_plans(records: Records) -> dict[str, tuple[str, ...]]:
     """Deployment → ids of the saved plans that were finished here."""
     found: dict[str, tuple[str, ...]] = {}
     for line in records.lines("used-plans"):
-        deployment, _, plan = line.split("/", 2)
+        deployment, _, plan = [*line.split("/", 2), "", ""][:3]
+        if not plan:
+            continue  # half of a name with a line break in it: not ours
         found[deployment] = (*found.get(deployment, ()), plan)
     return found
 

@@ -196,3 +196,14 @@ def test_a_damaged_guard_is_brought_home_all_the_same(place: Place, terms: str) 
     assert place.settle(fenced) == {"g1": "0"}
     assert place.fired() == 1
     lease.renew()
+
+
+def test_where_nothing_can_be_noted_it_is_put_back_all_the_same(place: Place) -> None:
+    """As on a full disk: names can be changed, no file can be written."""
+    lease = place.take()
+    place.arm(Fenced(here(), lease), lease)
+    folder = place.state / "guard/g1"
+    for name in ("runs", "log.new", "log", "rc.new"):
+        (folder / name).mkdir()
+    lease.release()
+    assert place.fired() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,14 @@ def test_holds_and_used_plans_by_deployment(tree: Tree) -> None:
     }
     assert [note for note in facts.notes if "rag_other_0" in note]
     assert facts.used_plans == {"other": ("p1",), "rag": ("p1", "p2")}
+
+
+def test_what_is_none_of_ours_keeps_nothing_from_being_told(tree: Tree) -> None:
+    """A name with a line break in it, and a pipe, which nobody could read to its end."""
+    tree.write(f"{STATE}/rag/plans/p1", "{}")
+    tree.write(f"{STATE}/rag/plans/a\nb", "{}")
+    tree.write(f"{STATE}/rag/releases/a\nb.json", "{}")
+    os.mkfifo(tree.folder / STATE / "inflight.json")
+    facts = tree.facts()
+    assert "p1" in facts.used_plans["rag"]
+    assert isinstance(facts.in_flight, Unknown) and "is a pipe" in facts.in_flight.unknown

@@ -22,22 +22,24 @@ armed() { # folder: $armed is the file, else fails
 
 decide() { # folder, file that says it is armed: it is ours to fire now; fails where another was first
 	mv -T "$2" "$1/fired" 2>/dev/null || return 1
-	echo "$$" >"$1/runs"
-	return 0
+	note "$$" "$1/runs" || :
+}
+
+note() { # word, file: on a full disk nothing can be noted, and what is to be put back is put back all the same
+	{ echo "$1" >"$2"; } 2>/dev/null
 }
 
 put_back() { # folder of a guard that is ours to fire
 	terms "$1"
-	echo "$$" >"$1/runs"
-	# A first block of the disk for what it says: a full one must not end it in the middle.
+	note "$$" "$1/runs" || :
 	log=$1/log.new
-	echo 2>/dev/null >"$log" || log=/dev/null
+	# A first block of the disk for what it says: a full one must not end it in the middle.
+	note "" "$log" || log=/dev/null
 	HOME=${HOME:-/root} timeout -k 5 "$deadline" sh "$1/revert.sh" >>"$log" 2>&1 </dev/null
 	rc=$?
-	tail -c 4000 "$log" >"$1/log"
+	test "$log" = /dev/null || { tail -c 4000 "$log" >"$1/log"; } 2>/dev/null
 	rm -f "$1/log.new"
-	echo "$rc" >"$1/rc.new"
-	mv -f "$1/rc.new" "$1/rc"
+	note "$rc" "$1/rc.new" && mv -f "$1/rc.new" "$1/rc"
 }
 
 fire() { # folder, file that says it is armed
@@ -56,7 +58,10 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 		now
 		test $((now - last)) -lt "$after" || break
 	done
-	decide "$1" "$1/armed.$2" || return 0
+	until decide "$1" "$1/armed.$2"; do # while nothing can be renamed on a disk gone read-only, it waits
+		test -e "$1/armed.$2" || return 0
+		sleep 1
+	done
 	name=${1##*/}
 	audit "{\"event\":\"guard fired\",\"guard\":\"$name\"}"
 	# Whoever let it come to this, and was not even ended, must not go on from what is put back: the host is

@@ -128,7 +128,7 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 
 drop() { # holder: not any more; fails where he was not
 	now
-	echo "$now" 2>/dev/null >"$state/lease/$1/dropped"
+	{ echo "$now" >"$state/lease/$1/dropped"; } 2>/dev/null || : # a full disk: he loses it all the same
 	mv -T "$state/lease/$1" "$state/lease.dropped.$1" 2>/dev/null
 }
 

@@ -4,12 +4,21 @@
 # `gone` when what was to be broken is no longer there, or nothing when nobody holds it.
 life
 if test "$break" = damaged; then
-	mv -T "$state/lease" "$state/lease.damaged.$$" 2>/dev/null || echo gone
+	if ! why=$(mv -T "$state/lease" "$state/lease.damaged.$$" 2>&1); then
+		if damaged; then say "$why" >&2 && exit 1; fi
+		echo gone
+	fi
 	rm -rf "$state/lease.damaged.$$"
 	exit 0
 fi
 if test -n "$break"; then
-	drop "$break" || echo gone
+	if ! drop "$break"; then
+		if test -d "$state/lease/$break"; then
+			say "$state/lease can't be moved away" >&2
+			exit 1
+		fi
+		echo gone
+	fi
 	rmdir "$state/lease" 2>/dev/null
 	exit 0
 fi
