@@ -92,9 +92,13 @@ class SimulatedHost:
         self.state["in_flight"] = to_data(found)
 
     def end(self, change: Change, status: ChangeStatus) -> None:
+        if self.die_after is not None and len(self.log) >= self.die_after:
+            raise Killed
         self.state["in_flight"] = None
 
     def finish(self, status: HostStatus, *, used: bool) -> None:
+        if self.state["lease"] is None:
+            raise OperationFailed("nobody holds this host's lease")
         if used:
             self.state["used_plans"].setdefault("rag", []).append(self.plan)
 
@@ -110,6 +114,8 @@ class SimulatedHost:
         if self.die_after is not None and len(self.log) >= self.die_after:
             raise Killed
         self.log.append(operation.id)
+        if self.state["in_flight"] is not None:
+            self.state["in_flight"]["operation"] = operation.id
         if operation.id in self.before:
             self.before[operation.id]()
         tell(Progress(host="", change="", operation=operation.id, text="at it"))
@@ -151,7 +157,13 @@ class SimulatedHost:
             case op.GuardArm(guard=guard):
                 self.armed[guard] = operation
                 self.state["guards"][guard] = to_data(
-                    Guard(state="armed", deployment="rag", plan=self.plan, change="", left_s=30)
+                    Guard(
+                        state="armed",
+                        deployment="rag",
+                        plan=self.plan,
+                        change=(self.state["in_flight"] or {}).get("change", ""),
+                        left_s=30,
+                    )
                 )
             case op.GuardCommit(guard=guard, lenient=lenient):
                 if guard not in self.armed and not lenient:

@@ -73,9 +73,11 @@ def carry_out(
     if output == "json":
         console.try_write(json_line(outcome_data(outcome, shown)))
     elif output == "markdown":
-        console.try_write(render_outcome_markdown(outcome, shown))
+        console.try_write(render_outcome_markdown(outcome, shown, command=command))
     else:
-        console.try_write(render_outcome(outcome, shown, colour=console.colour, width=console.width))
+        console.try_write(
+            render_outcome(outcome, shown, colour=console.colour, width=console.width, command=command)
+        )
     return end_code(outcome, shown)
 
 

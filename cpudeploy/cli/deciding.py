@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..execute.who import who
 from ..manifest import Manifest
 from ..plan import make_plan, plannable
 from ..plan.recorded import resolved_from
@@ -115,15 +114,7 @@ def origin_of(inventory: Path) -> str:
     inside = _git(folder, "rev-parse", "--show-prefix")
     if remote and inside is not None:
         return f"{_without_login(remote)} {inside}{inventory.name}"
-    return f"{_user()}@{socket.gethostname()}:{inventory.resolve()}"
-
-
-def _user() -> str:
-    """Who runs this, by name; a user without one (a container's arbitrary uid) as `uid-1234`."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid-{os.getuid()}"
+    return f"{who()}:{inventory.resolve()}"
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -38,11 +37,12 @@ def command(
     output: str,
 ) -> int:
     """Remove this deployment's containers, networks, state and weights. Engines and packages stay."""
-    from ..errors import UsageError
     from ..plan import destroy_plan
+    from .asking import agree
     from .carrying_out import carry_out
     from .deciding import origin_of
     from .settling import put_right
+    from .shown import show_plan
     from .site import site
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
@@ -55,11 +55,18 @@ def command(
             unknown=found.unknown,
             adopt=adopt,
         )
-        if not plan.empty and not yes:
-            if not sys.stdin.isatty():
-                raise UsageError("destroy needs --yes where nobody can be asked")
+        asks = not (plan.empty or yes)
+        if asks:
+            if output == "text":
+                show_plan(plan, output=output, verbose=verbose, facts_s=found.facts_s)
             hosts = ", ".join(name for name, host in plan.hosts.items() if host.changes)
-            click.confirm(f"Remove everything of {plan.deployment} from {hosts}?", abort=True, err=True)
+            agree(f"Remove everything of {plan.deployment} from {hosts}?", command="destroy")
         return carry_out(
-            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+            plan,
+            found.connection,
+            found.secrets,
+            output=output,
+            verbose=verbose,
+            facts_s=found.facts_s,
+            told=asks,
         )

@@ -8,7 +8,7 @@ import click
 
 from .options import (
     format_option,
-    inventory_option,
+    inventory_argument,
     limit_option,
     playbooks_option,
     sudo_option,
@@ -17,7 +17,7 @@ from .options import (
 
 
 @click.command("history")
-@inventory_option
+@inventory_argument
 @limit_option
 @playbooks_option
 @sudo_option

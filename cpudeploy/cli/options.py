@@ -15,15 +15,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_INVENTORY = "inventory.yaml"
 
-inventory_argument = click.argument(
-    "inventory", default=DEFAULT_INVENTORY, type=click.Path(path_type=Path, dir_okay=True)
-)
-source_argument = click.argument(
-    "source",
-    metavar="[INVENTORY|PLAN]",
-    default=DEFAULT_INVENTORY,
-    type=click.Path(path_type=Path, dir_okay=True),
-)
+_BY_OPTION = "cpudeploy.inventory"
+
+
+def _named(context: click.Context, _: click.Parameter, given: Path | None) -> Path:
+    """The manifest, by whichever of the two it was named."""
+    option: Path | None = context.meta.get(_BY_OPTION)
+    if given is not None and option is not None:
+        raise UsageError(f"the manifest is named twice: {given} and -i {option}", do="leave one out")
+    return given or option or Path(DEFAULT_INVENTORY)
+
+
+def _keep(context: click.Context, _: click.Parameter, given: Path | None) -> None:
+    context.meta[_BY_OPTION] = given
+
+
+def _argument_or_option(name: str, metavar: str) -> Callable[[F], F]:
+    """`FILE` or `-i FILE`, for commands that have nothing else to name."""
+    argument = click.argument(
+        name, metavar=metavar, required=False, type=click.Path(path_type=Path), callback=_named
+    )
+    option = click.option(
+        "-i",
+        "--inventory",
+        "by_option",
+        metavar="PATH",
+        type=click.Path(path_type=Path),
+        is_eager=True,
+        expose_value=False,
+        callback=_keep,
+        help=f"The same as the argument.  [default: {DEFAULT_INVENTORY}]",
+    )
+    return lambda command: argument(option(command))
+
+
+inventory_argument = _argument_or_option("inventory", "[INVENTORY]")
+source_argument = _argument_or_option("source", "[INVENTORY|PLAN]")
 inventory_option = click.option(
     "-i",
     "--inventory",

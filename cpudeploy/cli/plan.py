@@ -38,7 +38,7 @@ from .options import (
 @facts_option("Plan from what `facts -o DIR` recorded: no host, registry or Hub is asked, no secret read.")
 @click.option(
     "-o",
-    "--out",
+    "--output",
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -63,6 +63,7 @@ def command(
     """Show what apply would change, and why. Changes nothing."""
     from .deciding import decide, decide_recorded
     from .saved import write_plan
+    from .shown import show_plan
     from .site import site
 
     if facts is not None:
@@ -71,13 +72,13 @@ def command(
         plan = decide_recorded(
             inventory, facts, playbooks=playbooks, limit=limit, repack=repack, retry=retry, adopt=adopt
         )
-        _show(plan, output, verbose, None)
+        show_plan(plan, output=output, verbose=verbose, facts_s=None)
     else:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
             plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
             if file is not None:
                 plan = write_plan(file, plan)
-            _show(plan, output, verbose, found.facts_s)
+            show_plan(plan, output=output, verbose=verbose, facts_s=found.facts_s)
             if file is not None:
                 _tell_saved(plan, found.facts, file, output)
     return _code(plan, detailed=detailed_exitcode)
@@ -93,23 +94,6 @@ def _tell_saved(plan: Plan, facts: Mapping[str, Facts], file: Path, output: str)
         note(name, text)
     nothing = "it changes nothing" if plan.empty else f"cpudeploy apply {shlex.quote(str(file))}"
     (stdout() if output == "text" else stderr()).try_write(f"saved in {file}: {nothing}")
-
-
-def _show(plan: Plan, output: str, verbose: bool, facts_s: float | None) -> None:
-    from ..report.json_text import plan_document
-    from ..report.plan_markdown import render_plan_markdown
-    from ..report.plan_text import render_plan
-    from .terminal import stdout
-
-    console = stdout()
-    if output == "json":
-        console.write(plan_document(plan))
-    elif output == "markdown":
-        console.write(render_plan_markdown(plan))
-    else:
-        console.write(
-            render_plan(plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=facts_s)
-        )
 
 
 def _code(plan: Plan, *, detailed: bool) -> int:

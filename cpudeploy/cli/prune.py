@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from .options import (
     format_option,
-    inventory_option,
+    inventory_argument,
     limit_option,
     playbooks_option,
     sudo_option,
@@ -18,7 +17,7 @@ from .options import (
 
 
 @click.command("prune")
-@inventory_option
+@inventory_argument
 @limit_option
 @playbooks_option
 @sudo_option
@@ -53,15 +52,14 @@ def command(
 
     What runs, what a rollback goes back to, and all that other deployments have stays.
     """
-    from ..errors import ERROR, OK, UsageError, worst
+    from ..errors import ERROR, OK, worst
     from ..plan import prune_plan
-    from ..report.json_text import json_document
-    from ..report.plan_text import render_plan
+    from .asking import agree
     from .carrying_out import carry_out
     from .deciding import origin_of
     from .settling import put_right
+    from .shown import show_plan
     from .site import site
-    from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
         if not dry_run:
@@ -75,21 +73,14 @@ def command(
             unreachable=found.unreachable,
             unknown=found.unknown,
         )
-        console = stdout()
-        asks = not (plan.empty or yes or dry_run)
-        if asks and not sys.stdin.isatty():
-            raise UsageError("prune needs --yes where nobody can be asked", do="see what goes by --dry-run")
-        if (asks or dry_run) and output == "text":
-            show = render_plan(
-                plan, colour=console.colour, width=console.width, verbose=verbose, facts_s=found.facts_s
-            )
-            console.write(show)
         if dry_run:
-            if output == "json":
-                console.write(json_document(plan))
+            show_plan(plan, output=output, verbose=verbose, facts_s=found.facts_s)
             return worst([ERROR if any(host.unknown for host in plan.hosts.values()) else OK, found.code])
+        asks = not (plan.empty or yes)
         if asks:
-            click.confirm("Remove this?", abort=True, err=True)
+            if output == "text":
+                show_plan(plan, output=output, verbose=verbose, facts_s=found.facts_s)
+            agree("Remove this?", command="prune")
         return carry_out(
             plan,
             found.connection,

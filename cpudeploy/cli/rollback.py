@@ -46,20 +46,17 @@ def command(
     """
     from ..errors import UsageError
     from ..plan import rollback_plan
-    from ..report.json_text import plan_document
-    from ..report.plan_text import render_plan
     from ..resolve.secret_marks import secret_states
     from .carrying_out import carry_out
     from .deciding import origin_of
     from .settling import put_right
+    from .shown import show_plan
     from .site import site
     from .terminal import stdout
 
     if release is not None and not release.strip():
         # Of a variable that was never set, most likely: not the wish to go back to whatever was before.
         raise UsageError("the release to go back to is empty", do="name one, or leave the argument out")
-    console = stdout()
-
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
         if not dry_run:
             put_right(found, origin_of(inventory))
@@ -75,22 +72,12 @@ def command(
             adopt=adopt,
         )
         if dry_run:
-            console.write(
-                plan_document(plan)
-                if output == "json"
-                else render_plan(
-                    plan,
-                    colour=console.colour,
-                    width=console.width,
-                    verbose=verbose,
-                    facts_s=found.facts_s,
-                )
-            )
+            show_plan(plan, output=output, verbose=verbose, facts_s=found.facts_s)
             impossible = any(host.unknown or host.left_out for host in plan.hosts.values())
             return worst([ERROR if impossible else OK, found.code])
         code = carry_out(
             plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
         )
         if output == "text" and not plan.empty:
-            console.try_write("the manifest is as it was: the next apply brings back what it says")
+            stdout().try_write("the manifest is as it was: the next apply brings back what it says")
         return code

@@ -30,16 +30,19 @@ _MOST_BYTES = 256 << 20
 """A plan of a thousand hosts has some 30 MiB."""
 PARTIAL = "more is wanted than could be seen when this was planned: once it is applied, plan again"
 _MIDDLE = (
-    "an apply ended here in the middle; this plan is stale once that is put right: apply, then save anew"
+    "a change is under way here, or was cut off in the middle; this plan is stale once that is over or put "
+    "right: apply, then save anew"
 )
 
 
 def cautions(plan: Plan, facts: Mapping[str, Facts]) -> Iterator[tuple[str, str]]:
     """Host → what keeps a plan, now saved, from being all there is to do there."""
+    from ..execute import unsettled
+
     for name, host in plan.hosts.items():
         if host.partial:
             yield name, PARTIAL
-        if host.changes and name in facts and (facts[name].in_flight is not None or facts[name].guards):
+        if host.changes and name in facts and unsettled(facts[name]):
             yield name, _MIDDLE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from ..errors import CpudeployError
+from ..errors import CpudeployError, Locked
 from ..execute import HostTarget, settle, unsettled
 from ..plan.questions import questions
 from ..types.plan import Plan
@@ -14,13 +14,12 @@ from .troubles import note
 
 
 def put_right(site: Site, origin: str) -> None:
-    """Settle what is unsettled; `site` has the new facts then. A host on which that does not work is left
-    as it is: carrying out will say why."""
+    """Settle what is unsettled; `site` has the new facts then. A host where somebody is at work after all is
+    left as it is, and so is one on which that does not work: carrying out will say why."""
     deployment = site.deployment
-    waiting = [name for name, facts in site.facts.items() if unsettled(facts)]
+    waiting = {name: facts for name, facts in site.facts.items() if unsettled(facts)}
     if not waiting:
         return
-    found = {name: site.facts[name].in_flight for name in waiting}
     nothing = Plan(deployment=deployment.name, base=deployment.base, origin=origin, hosts={})
 
     def one(name: str) -> CpudeployError | None:
@@ -37,14 +36,14 @@ def put_right(site: Site, origin: str) -> None:
     with ThreadPoolExecutor(max_workers=len(waiting)) as pool:
         ends = {name: pool.submit(one, name) for name in waiting}
         wait_for_all(ends, "still putting right what an apply left in the middle on")
-    for name, end in ends.items():
-        error = end.result()
-        left = found[name]
-        what = f" of {left.subject}" if isinstance(left, InFlight) else ""
+    for name, before in waiting.items():
+        error, left = ends[name].result(), before.in_flight
+        ended = "an apply ended in the middle"
+        if isinstance(left, InFlight):
+            ended = f"an apply by {left.holder} ended in the middle of {left.subject}"
+        if error is None and left is None and not before.guards:
+            continue  # it only left the host held, with nothing under way
         if error is None:
-            note(name, f"an apply ended here in the middle{what}; this plan is of what stands there now")
-        else:
-            note(
-                name,
-                f"an apply ended here in the middle{what}, and that can't be put right now: {error.what}",
-            )
+            note(name, f"{ended}; what waited to be put back is put back")
+        elif not isinstance(error, Locked):
+            note(name, f"{ended}, and that can't be put right now: {error.sentence}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import inventory_option, limit_option, playbooks_option, sudo_option
+from .options import inventory_argument, limit_option, playbooks_option, sudo_option
 
 if TYPE_CHECKING:
     from ..errors import CpudeployError
@@ -21,7 +20,7 @@ _AT_ONCE = 32
 
 
 @click.command("unlock")
-@inventory_option
+@inventory_argument
 @limit_option
 @playbooks_option
 @sudo_option
@@ -34,9 +33,10 @@ def command(
     What is under way is ended, and put back where a guard waits for it. A lease that nobody renews expires by
     itself after a minute.
     """
-    from ..errors import CpudeployError, UsageError, worst
+    from ..errors import CpudeployError, worst
     from ..execute.lease_break import break_lease, see_lease
     from ..transport import Starts, connect
+    from .asking import agree
     from .site import read_manifest
     from .terminal import stdout
     from .troubles import code_of, tell
@@ -63,20 +63,18 @@ def command(
         for name in deployment.hosts:
             if name not in troubles:
                 console.write(f"{name}: {_told(seen.get(name))}")
+        tell(troubles)
         held = [name for name in deployment.hosts if name in seen]
         if held and not yes:
-            if not sys.stdin.isatty():
-                tell(troubles)
-                raise UsageError("unlock needs --yes where nobody can be asked")
-            click.confirm(f"Unlock {', '.join(held)}?", abort=True, err=True)
+            agree(f"Unlock {', '.join(held)}?", command="unlock")
         for name in held:
             try:
                 broken = break_lease(reached[name], seen[name])
             except CpudeployError as error:
+                tell({name: error})
                 troubles[name] = error
                 continue
             console.write(f"{name}: {'unlocked' if broken else 'given back meanwhile'}")
-    tell(troubles)
     return worst(code_of(error) for error in troubles.values())
 
 

@@ -17,6 +17,7 @@ from ..types.event import ChangeFinished, ChangeStarted, Event, Note, OperationS
 from ..types.facts import Facts
 from ..types.outcome import ChangeOutcome, ChangeStatus, Failure, HostStatus
 from ..types.plan import Change
+from ..types.safety import InFlight
 from .describe import describe
 from .failure import failure_of
 from .interrupt import Interrupt, Interrupted
@@ -76,14 +77,19 @@ def check_fresh(change: Change, facts: Any, *, quantities: bool) -> bool:
     Without `quantities` only identity counts: memory or disk may yet be freed by an earlier change.
     An empty `after` says nothing, so such a change is always done.
     """
-    after = change.after
-    if (after.equals or after.at_least) and not matches(after, facts):
+    if already(change, facts):
         return False
     before = change.before if quantities else msgspec.structs.replace(change.before, at_least={})
     wrong = matches(before, facts)
     if wrong:
         raise StalePlan(changed_since(wrong), do="the host changed since the plan was made: plan again")
     return True
+
+
+def already(change: Change, facts: Any) -> bool:
+    """Whether the host is as the change leaves it. Of one that does not say how, nobody can tell."""
+    after = change.after
+    return bool(after.equals or after.at_least) and not matches(after, facts)
 
 
 def finished(host: str, change: Change, status: ChangeStatus, since: float, tell: Tell) -> ChangeOutcome:
@@ -94,8 +100,12 @@ def finished(host: str, change: Change, status: ChangeStatus, since: float, tell
 def carry_out(
     change: Change, facts: Any, target: Target, host: str, tell: Tell, interrupt: Interrupt
 ) -> Carried:
-    """Do what is still to do of `change`. `facts`: the host's document just before."""
+    """Do what is still to do of `change`. `facts`: the host's document just before.
+
+    What is committed is not undone: what fails or is interrupted then is only cleared away less.
+    """
     since = time.monotonic()
+    committed = False
     try:
         if not check_fresh(change, facts, quantities=True):
             return Carried(finished(host, change, "already", since, tell))
@@ -109,12 +119,13 @@ def carry_out(
                 f"nobody can carry this out: {change.unknown}", do="plan again, asking hosts"
             )
         for operation in change.operations:
-            if interrupt.asked:
+            if interrupt.asked and not committed:
                 raise Interrupted("interrupted")
             _perform(operation, change, target, host, tell, interrupt)
+            committed = committed or isinstance(operation, op.GuardCommit)
         target.end(change, "done")
     except Exception as error:
-        return _fail(change, error, target, host, since, tell)
+        return _fail(change, error, target, host, since, tell, committed=committed)
     return Carried(finished(host, change, "done", since, tell))
 
 
@@ -134,11 +145,46 @@ def _perform(
     target.perform(operation, told)
 
 
-def _fail(change: Change, error: Exception, target: Target, host: str, since: float, tell: Tell) -> Carried:
+def was_committed(change: Change, found: Facts) -> bool:
+    """Whether the change that the journal of `found` names had come past its commit. A guard that is still
+    there says that it had not: a revert may have operations of the same name."""
+    left = found.in_flight
+    if not isinstance(left, InFlight) or any(guard.change == change.id for guard in found.guards.values()):
+        return False
+    return left.operation in [operation.id for operation in _behind_commit(change)]
+
+
+def _behind_commit(change: Change) -> tuple[op.Operation, ...]:
+    """What only clears away: with it goes what the way back led to."""
+    commits = [n for n, each in enumerate(change.operations) if isinstance(each, op.GuardCommit)]
+    return change.operations[commits[-1] + 1 :] if commits else ()
+
+
+def clear_away(change: Change, target: Target, host: str, tell: Tell) -> None:
+    """Do again what is behind the commit. Raises what an operation raises."""
+    for operation in _behind_commit(change):
+        tell(_started(host, change, operation, describe(operation)))
+        target.perform(operation, _relay(host, change, tell))
+
+
+def _fail(
+    change: Change,
+    error: Exception,
+    target: Target,
+    host: str,
+    since: float,
+    tell: Tell,
+    *,
+    committed: bool,
+) -> Carried:
     failure = failure_of(error)
     if isinstance(error, ConnectError | Locked):
         # Nothing can be undone through a connection that is gone or a lease that is another's.
         return Carried(_end(host, change, "failed", since, tell, failure), error)
+    if committed:
+        if change.phase == "replace" and change.action == "update":
+            failure = msgspec.structs.replace(failure, serving="the new version serves")
+        return Carried(_end(host, change, "failed", since, tell, failure))
     undone = undo(change, target, host, tell)
     status: ChangeStatus = "reverted" if undone and change.revert else "failed"
     if status == "reverted":

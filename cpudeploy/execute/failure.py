@@ -12,13 +12,16 @@ from ..types.outcome import Failure
 from ..types.release import Diagnosis
 
 _EXIT_CODES = {
-    126: "the image's entrypoint can't be executed",
-    127: "the image's entrypoint was not found",
     132: "illegal instruction: the image was built for a newer CPU than this host has",
     134: "the engine aborted",
     137: "killed from outside (memory, or a stop that ran out of time)",
     139: "segmentation fault",
 }
+_NOT_STARTED = {
+    126: "the image's entrypoint can't be executed",
+    127: "the image's entrypoint, or a library that it needs, was not found",
+}
+"""Exit codes of a loader or shell, which mostly has said which file it missed."""
 _ERROR_LINE = re.compile(
     r"\b(error|fatal|failed|exception|invalid|cannot|can't|couldn't|unable|not found|insufficient)\b"
     r"|Error\b|Exception\b|Killed|\sE\s",
@@ -43,7 +46,7 @@ class ModelNotServing(GateFailed):
 
 
 class GateDisturbed(OperationFailed):
-    """A health gate that could tell nothing of the model: what ended it came from outside."""
+    """A gate came to no verdict: somebody took the container or the engine away, which is not its fault."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.what, do=failure.do)
@@ -59,7 +62,8 @@ def explain(exit_code: int | None, oom: bool, log: Sequence[str]) -> str:
         return "out of memory: the container's limit was reached"
     if exit_code in _EXIT_CODES:
         return _EXIT_CODES[exit_code]
-    return next((line.strip() for line in log if _ERROR_LINE.search(line)), "")
+    said = next((line.strip() for line in log if _ERROR_LINE.search(line)), "")
+    return said or _NOT_STARTED.get(exit_code or 0, "")
 
 
 def diagnose(

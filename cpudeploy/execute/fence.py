@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ..errors import ConnectError, CpudeployError, Locked, OperationFailed
 from ..transport.base import ByteStream, Completed, Connection, OnLine, Root
-from ..transport.scripts import ENGINE, PUT, SEE_DISK
+from ..transport.scripts import ENGINE, put_file
 from ..transport.shell import quote
 from ..types.deployment import Host
 from .interrupt import Interrupted
@@ -96,12 +96,7 @@ class Fenced:
         return self._open(text, args=args, root=root, deadline_s=deadline_s, failure=failure)
 
     def put(self, path: str, data: bytes, *, mode: str, owner: str = "root", deadline_s: float) -> None:
-        args = {"path": path, "mode": mode, "owner": owner, "size": str(len(data))}
-        done = self.run(PUT, args=args, stdin=data, deadline_s=deadline_s)
-        if done.rc != 0:
-            raise OperationFailed(
-                f"writing {path} failed: {done.stderr.strip()}", where=self.host.name, do=SEE_DISK
-            )
+        put_file(self, path, data, mode=mode, owner=owner, deadline_s=deadline_s)
 
     def dial_engine(self) -> ByteStream:
         # Nothing there has anything to tidy up.

@@ -28,6 +28,12 @@ _SHOWN_LINES = 15
 _READ_LINES = 300
 _POLL_S = (0.3, 0.45, 0.7, 1.0)
 _GET_S = 10.0
+_CORRECT = "correct its image, version or args after what the log says, then apply again"
+_LONGER = (
+    "see in the log what it waits for; its time is start_s and more for more bytes to load: if it only needs "
+    "longer, give another health.start_s in a playbook of your own"
+)
+_OTHER_NAME = "take out of image or args what gives it another name, or make that its served_name"
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 (an address to recognise, not to bind)
 
 
@@ -81,15 +87,18 @@ class HealthGate:
             left = max(1.0, self._deadline.left() or 0.0)
             # A completion takes as long as the host needs; anything else answers soon or not at all.
             timeout = left if check.method == "POST" else min(_GET_S, left)
+            answer_given = False
             try:
                 answer = asker.ask(check, timeout)
+                answer_given = answer.status == check.status
                 wrong = differs(check, answer.status, answer.body)
             except Unreachable as error:
                 wrong = str(error)
             if not wrong:
                 return
             self._running()
-            self._pause(f"check {check.name} ({check.method} {check.path}): {wrong}")
+            do = _OTHER_NAME if check.equals is not None and answer_given else _LONGER
+            self._pause(f"check {check.name} ({check.method} {check.path}): {wrong}", do)
 
     def _running(self) -> dict[str, Any]:
         """Inspect; raises when the container is not up, or was restarted since the gate began."""
@@ -106,7 +115,7 @@ class HealthGate:
         what = f"{name} {_stopped(code)}, {after}"
         if restarts != self._restarts:
             what = f"{name} was restarted by the engine {after}, it does not stay up"
-        failure = self._failure(what, code, bool(state.get("OOMKilled")), restarts)
+        failure = self._failure(what, code, bool(state.get("OOMKilled")), restarts, _CORRECT)
         if self._engine_lost:
             told = f"{what}; the engine itself went down meanwhile"
             raise GateDisturbed(msgspec.structs.replace(failure, what=told, do="apply again"))
@@ -120,11 +129,14 @@ class HealthGate:
                 self._engine_lost = self._engine_lost or isinstance(error, EngineLost)
                 self._pause(error.what)
 
-    def _pause(self, missing: str) -> None:
-        """Wait for the next look, showing life; raises at the deadline, saying what is `missing`."""
+    def _pause(self, missing: str, do: str = "") -> None:
+        """Wait for the next look, showing life; raises at the deadline, saying what is `missing` and, where
+        the playbook does not know, what to `do`."""
         if self._deadline.past:
             what = f"{self._wait.container} does not serve after {self._deadline_s} s: {missing}"
-            raise ModelNotServing(self._failure(self._redact(what), None, False, self._restarts or 0))
+            raise ModelNotServing(
+                self._failure(self._redact(what), None, False, self._restarts or 0, do or _LONGER)
+            )
         for line in self._log(1):
             # Told also when it is the same: that we still wait is news, and the caller may want to stop.
             self._last_line = line
@@ -132,13 +144,14 @@ class HealthGate:
         self._sleep(_POLL_S[min(self._polls, len(_POLL_S) - 1)])
         self._polls += 1
 
-    def _failure(self, what: str, exit_code: int | None, oom: bool, restarts: int) -> Failure:
+    def _failure(self, what: str, exit_code: int | None, oom: bool, restarts: int, otherwise: str) -> Failure:
+        """What was seen; what to do is `otherwise` where no rule of the playbook fits."""
         log = self._log(_READ_LINES)
         cause, do = diagnose(self._wait.diagnose, exit_code, oom, log)
         return Failure(
             what=what,
             cause=cause,
-            do=do,
+            do=do or otherwise,
             log=tuple(log[-_SHOWN_LINES:]),
             exit_code=exit_code,
             oom=oom,

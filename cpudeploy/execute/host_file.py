@@ -40,6 +40,7 @@ trap 'exit 1' TERM INT HUP
 if test -n "$was"; then cp -a -- "$file" "$new"; else : >"$new"; chmod "$mode" "$new"; fi
 cat >"$new"
 test "$(wc -c <"$new")" -eq "$size" || { echo 'not all bytes arrived' >&2; exit 1; }
+sync -- "$new" # a power cut must not leave its owner an empty file
 mv -f -- "$new" "$file"
 """
 )

@@ -11,12 +11,24 @@ from typing import Any
 
 from ..errors import ConnectError, CpudeployError, Locked, StalePlan
 from ..plan.fingerprint import matches
+from ..plan.order import last_removals
 from ..types.event import HostFinished, HostStarted, Note
 from ..types.facts import Facts
 from ..types.outcome import ChangeOutcome, HostOutcome, HostStatus
 from ..types.plan import Change, HostPlan, Plan
 from ..types.safety import InFlight
-from .change import Target, Tell, carry_out, check_fresh, document, finished, undo
+from .change import (
+    Target,
+    Tell,
+    already,
+    carry_out,
+    check_fresh,
+    clear_away,
+    document,
+    finished,
+    undo,
+    was_committed,
+)
 from .failure import failure_of
 from .interrupt import Interrupt, Interrupted
 
@@ -46,7 +58,7 @@ class HostRun:
         self._tell = tell
         self._interrupt = interrupt
         self._retry = retry
-        self._locked = False
+        self._ours = False
         self._used = False
         self._outcomes: dict[str, ChangeOutcome] = {}
         self._stopped: HostStatus | None = None
@@ -64,18 +76,17 @@ class HostRun:
         elif self._host.changes:
             self._guarded(self._connect)
 
-    def locked(self, error: CpudeployError | None) -> None:
-        """What came of the lease: its own, or why there is none."""
-        if error is None:
-            self._locked = True
-        else:
-            self._end(error)
+    def locked(self) -> None:
+        """The lease is ours."""
+        self._ours = True
 
-    def not_begun(self, because: str, error: CpudeployError) -> None:
-        """Another host, `because`, is not to be had: this one was given back, and nothing is done here."""
-        self._locked = False
-        if self._stopped is None:
-            self._stop("locked", f"not begun: {because} is locked: {error.what}")
+    def not_locked(self, error: Exception) -> None:
+        """Why there is no lease here."""
+        self._end(error)
+
+    def not_begun(self, because: str, error: Locked) -> None:
+        """Another host, `because`, is not to be had: nothing is done here either, and no lease is kept."""
+        self._stop("locked", f"not begun: {because} is locked: {error.what}")
 
     def prepare(self) -> None:
         """See that the plan is fresh, then provision and fetch."""
@@ -83,7 +94,8 @@ class HostRun:
             self._guarded(self._prepare)
 
     def replace(self) -> None:
-        """Replace model by model; one that fails does not keep the others from being replaced.
+        """Replace model by model; one that fails does not keep the others from being replaced. Where one
+        that is new does not come to serve, what was to be removed last stays: it may be its old name.
 
         Where everything is removed it does: what is removed last is what the rest is found by.
         """
@@ -97,7 +109,7 @@ class HostRun:
                 self._keep(finished(self.name, change, "skipped", time.monotonic(), self._tell))
         status = self._status()
         if self.target is not None:
-            if self._locked:
+            if self._ours:
                 self._note_end(self.target, status)
             self.target.close()
         seconds = time.monotonic() - self._since
@@ -141,7 +153,7 @@ class HostRun:
 
     def _settled(self, target: Target, found: Facts) -> Facts:
         """The host without what an apply that ended in the middle left: put back what has a way back, then,
-        where it was this very plan, undone as the plan says, so that it can be done again."""
+        where it was this very plan, undone as the plan says, so that it can be done again, or finished."""
         if found.in_flight is None and not found.guards:
             return found
         target.settle()
@@ -151,24 +163,50 @@ class HostRun:
             self._tell(Note(host=self.name, change="", text=text))
             change = next((each for each in self._host.changes if each.id == left.change), None)
             if change is not None and left.plan == self._id:
-                target.begin(change)
-                undo(change, target, self.name, self._tell, prove=False)
-                target.end(change, "reverted")
+                self._take_up(change, target, found)
         return target.facts()
+
+    def _take_up(self, change: Change, target: Target, found: Facts) -> None:
+        """The change of this very plan that its last apply died in, from `found`: cleared away where it was
+        committed, else undone, unless all of it was done. What can't be undone stays noted, for next time."""
+        target.begin(change)
+        if was_committed(change, found):
+            clear_away(change, target, self.name, self._tell)
+            target.end(change, "done")
+        elif already(change, document(target.facts())):
+            target.end(change, "done")
+        elif undo(change, target, self.name, self._tell, prove=False):
+            target.end(change, "reverted")
 
     def _replace(self) -> None:
         target = self._here()
+        everything = self._plan.destroy or self._host.host.retired
+        last = last_removals(self._of("replace"))
         for change in self._of("replace"):
             found = target.facts()
             if self._is_held(change, found):
                 self._keep(finished(self.name, change, "held", time.monotonic(), self._tell))
                 continue
+            if change in last and self._lacking():
+                text = (
+                    f"{change.subject} stays: {self._lacking()} does not serve, and may be to take its place"
+                )
+                self._tell(Note(host=self.name, change=change.id, text=text, level="warning"))
+                continue
             outcome = self._carry_out(change, document(found), target)
-            if self._plan.destroy and outcome.status in ("failed", "reverted"):
+            if everything and outcome.status in ("failed", "reverted"):
                 self._stop(outcome.status, "")
                 break
         if any(outcome.status == "done" for outcome in self._outcomes.values()):
             self._look_again(document(target.facts()))
+
+    def _lacking(self) -> str:
+        """Models that are new here and did not come to serve; empty when all did."""
+        new = [change for change in self._of("replace") if change.action == "create"]
+        ends = {change.subject: self._outcomes.get(change.id) for change in new}
+        return ", ".join(
+            model for model, end in ends.items() if end and end.status in ("failed", "reverted", "held")
+        )
 
     def _carry_out(self, change: Change, facts: Any, target: Target) -> ChangeOutcome:
         if self._interrupt.asked:
@@ -208,13 +246,16 @@ class HostRun:
         try:
             work()
         except Exception as error:
+            if isinstance(error, ConnectError | Locked):
+                self._ours = False
             self._end(error)
             if self._interrupt.asked and self._stopped == "unreachable":
                 self._stop("interrupted", "")  # we closed that connection ourselves
 
     def _end(self, error: Exception) -> None:
         failure = failure_of(error)
-        text = f"{failure.what} ({failure.do})" if failure.do else failure.what
+        what = failure.what.removeprefix(f"{self.name}: ")  # whoever shows it names the host
+        text = f"{what} ({failure.do})" if failure.do else what
         self._stop(_status_of(error), text)
 
     def _stop(self, status: HostStatus, error: str) -> None:

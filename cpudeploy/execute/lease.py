@@ -8,10 +8,8 @@ back. Where the connection only went silent, the lease expires and anybody may t
 
 from __future__ import annotations
 
-import getpass
 import os
 import secrets as random
-import socket
 import threading
 from collections.abc import Callable
 from importlib import resources
@@ -24,6 +22,7 @@ from ..transport.base import ByteStream, Connection
 from ..types.base import from_data, to_json
 from ..types.names import STATE_DIR
 from ..types.safety import InFlight
+from .who import who
 
 TTL_S = 60
 """Seconds without a renewal after which anybody may take the lease over."""
@@ -47,11 +46,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 def whoami() -> str:
     """`ops@laptop (pid 4711)`: this process, for people."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()} (pid {os.getpid()})"
+    return f"{who()} (pid {os.getpid()})"
 
 
 def script(*names: str) -> str:
@@ -125,6 +120,7 @@ class Lease:
         """Give it back; guards that are still armed are fired first, for which is waited `wait_s` at most.
         Without the lease that is done."""
         if self._over is None and self._lock.acquire(timeout=_BUSY_S):
+            self._over = self._given_back  # from here on nothing begins beside what is put back there
             try:
                 self._send("bye")
                 self._answer(wait_s)
@@ -137,7 +133,7 @@ class Lease:
     def close(self) -> None:
         """Let go, without waiting for long: the end of the channel says the same to the host."""
         self._done.set()
-        self._over = self._over or (lambda: ConnectionLost("the lease was given back", where=self._where))
+        self._over = self._over or self._given_back
         self._stream.close()
 
     def keep(self, every_s: float) -> None:
@@ -203,6 +199,9 @@ class Lease:
         del self._held[: newline + 1]
         word, _, rest = line.partition(" ")
         return word, rest.strip()
+
+    def _given_back(self) -> CpudeployError:
+        return ConnectionLost("the lease was given back", where=self._where)
 
     def _gone(self) -> CpudeployError:
         """The channel ended or went silent: whether it is still ours, nobody tells."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from ..errors import CpudeployError, Locked
+from ..errors import Locked
 from .change import Target
 
 _PAUSE_S = 0.3
@@ -23,9 +24,9 @@ def lock_all(
     *,
     parallel: int,
     patience_s: float = 3.0,
-) -> dict[str, CpudeployError]:
+) -> dict[str, Exception]:
     """Host → why it could not be locked. One that is Locked among them: none is held then. Any other error is
-    that host's own, and the others are held."""
+    that host's own, and the others are held. Raises nothing."""
     failed = _at_once(targets, plan, parallel)
     if not _locked(failed):
         return failed
@@ -46,39 +47,37 @@ def lock_all(
     return failed
 
 
-def _at_once(targets: Mapping[str, Target], plan: str, parallel: int) -> dict[str, CpudeployError]:
+def _at_once(targets: Mapping[str, Target], plan: str, parallel: int) -> dict[str, Exception]:
     with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
         tried = {name: pool.submit(_try, target, plan) for name, target in targets.items()}
         return {name: error for name, future in tried.items() if (error := future.result()) is not None}
 
 
-def _try(target: Target, plan: str) -> CpudeployError | None:
+def _try(target: Target, plan: str) -> Exception | None:
     try:
         target.lock(plan)
-    except CpudeployError as error:
+    except Exception as error:  # whatever it is, it is one host's
         return error
     return None
 
 
-def _waited_for(target: Target, plan: str, patience_s: float) -> CpudeployError | None:
+def _waited_for(target: Target, plan: str, patience_s: float) -> Exception | None:
     end = time.monotonic() + patience_s
     while isinstance(error := _try(target, plan), Locked) and time.monotonic() < end:
         time.sleep(_PAUSE_S)
     return error
 
 
-def _give_back(targets: Mapping[str, Target], failed: Mapping[str, CpudeployError], parallel: int) -> None:
+def _give_back(targets: Mapping[str, Target], failed: Mapping[str, Exception], parallel: int) -> None:
     held = [target for name, target in targets.items() if name not in failed]
     with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
         list(pool.map(_unlock, held))
 
 
 def _unlock(target: Target) -> None:
-    try:
+    with suppress(Exception):  # a lease that is gone needs no giving back
         target.unlock()
-    except CpudeployError:
-        return  # a lease that is gone needs no giving back
 
 
-def _locked(failed: Mapping[str, CpudeployError]) -> bool:
+def _locked(failed: Mapping[str, Exception]) -> bool:
     return any(isinstance(error, Locked) for error in failed.values())

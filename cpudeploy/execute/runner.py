@@ -74,12 +74,14 @@ def _lock(runs: Sequence[HostRun], plan: str, parallel: int) -> None:
     reached = {run.name: run for run in runs if run.target is not None}
     targets = {name: run.target for name, run in reached.items() if run.target is not None}
     failed = lock_all(targets, plan, parallel=parallel)
+    others = [(name, error) for name, error in failed.items() if isinstance(error, Locked)]
     for name, run in reached.items():
-        run.locked(failed.get(name))
-    for name, error in failed.items():
-        if isinstance(error, Locked):
-            for run in reached.values():
-                run.not_begun(name, error)
+        if name in failed:
+            run.not_locked(failed[name])
+        elif others:
+            run.not_begun(*others[0])
+        else:
+            run.locked()
 
 
 def _together(jobs: Sequence[Callable[[], None]], parallel: int) -> None:

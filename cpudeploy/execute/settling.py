@@ -10,10 +10,11 @@ from .change import Target
 
 
 def unsettled(found: Facts) -> bool:
-    """Whether something on the host waits to be put back, was under way, or is held by one who is no more."""
-    if found.lease is not None:
-        return found.lease.expired
-    return found.in_flight is not None or bool(found.guards)
+    """Whether something on the host waits to be put back, was under way, or is held by one who is no more.
+    The first two also where the lease is held: who holds it may be nobody but the guards of a controller
+    that is gone, and then `settle` waits for them."""
+    left_held = found.lease is not None and found.lease.expired
+    return found.in_flight is not None or bool(found.guards) or left_held
 
 
 def settle(target: Target) -> Facts:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import httpx
 import msgspec
 
-from ..errors import EngineError, OperationFailed
+from ..errors import ConnectionLost, EngineError, OperationFailed
 from ..probe import probe
 from ..secrets import Secrets
 from ..transport.base import Connection
@@ -81,6 +81,7 @@ class HostTarget:
         self._reconnect = reconnect
         self._lease: Lease | None = None
         self._in_flight: InFlight | None = None
+        self._closed = False
         self._connection = connection
         self._engine = EngineClient(connection.dial_engine)
 
@@ -131,11 +132,13 @@ class HostTarget:
             return probe(self._connection, self._questions)
 
     def close(self) -> None:
-        """Give the host back and close the connection; safe to repeat."""
+        """Give the host back and close the connection; safe to repeat, and while another thread works here:
+        what that does fails with ConnectionLost."""
+        self._closed = True
+        self._engine.close()  # before guards put back what may be under way
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release(_CLOSE_S)
-        self._engine.close()
         self._bare.close()
 
     def _work_through(self, connection: Connection) -> None:
@@ -144,18 +147,29 @@ class HostTarget:
         self._engine = EngineClient(connection.dial_engine)
 
     def _leased(self) -> Lease:
-        if self._lease is None:
+        lease = self._lease
+        if self._closed:
+            raise self._let_go()
+        if lease is None:
             raise OperationFailed("nobody holds this host's lease", where=self._bare.host.name)
-        return self._lease
+        return lease
+
+    def _let_go(self) -> ConnectionLost:
+        return ConnectionLost("this host was let go", where=self._bare.host.name, do="apply again")
 
     @contextmanager
     def _ours(self) -> Iterator[None]:
-        """What fails inside because the lease was lost is Locked."""
-        if self._lease is None:
-            yield
-        else:
-            with or_locked(self._lease):
+        """What fails inside because the lease was lost is Locked; because we were closed, ConnectionLost."""
+        lease = self._lease
+        if self._closed:
+            raise self._let_go()
+        try:
+            with nullcontext() if lease is None else or_locked(lease):
                 yield
+        except Exception:
+            if self._closed:
+                raise self._let_go() from None
+            raise
 
     def perform(self, operation: op.Operation, tell: Tell) -> None:
         """Do one operation. Events lack host and change: the caller knows those."""

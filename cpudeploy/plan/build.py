@@ -16,7 +16,7 @@ from ..errors import CpudeployError, HostError
 from ..sizing import allocate
 from ..steps.addresses import refuse_taken_ports
 from ..steps.blocks import Rollout
-from ..steps.container import container_changes, next_release, removal_changes, untouched
+from ..steps.container import container_changes, next_release, proven_already, removal_changes
 from ..steps.context import HostContext
 from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
@@ -41,6 +41,7 @@ from .holds import Held, held_back
 from .hosts import not_planned, plan_of_host, plan_of_hosts
 from .left_alone import applied_elsewhere, as_strangers, containers_of, told
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet, not_yet_warnings
+from .order import in_order, last_removals
 from .put_back import changes_to
 from .warnings import sizing_warnings
 
@@ -136,7 +137,8 @@ def _with_left_out(context: HostContext, asked: _Asked, unplanned: Mapping[str, 
         plan = _host_plan(narrowed, asked, containers_of(context, left) | elsewhere.keys())
     except CpudeployError as error:
         plan = not_planned(context, error)
-    return msgspec.structs.replace(plan, not_yet=not_yet, unplanned={**told(context, elsewhere), **missing})
+    unplanned = {**plan.unplanned, **told(context, elsewhere), **missing}
+    return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=unplanned)
 
 
 def _unknown_engine(context: HostContext, recorded: str) -> tuple[str, ...]:
@@ -206,16 +208,19 @@ def _host_plan(context: HostContext, asked: _Asked, left_alone: frozenset[str]) 
             changes += weights_changes(context, placement, weights)
             fetched.add(weights.tree or weights.source)
     refuse_full_disks(context.facts, changes)
-    refuse_taken_ports(around, named)
+    refuse_taken_ports(around, named | held.instead)
     staying = named.keys() | {base_name(name) for name in left_alone}
-    changes += removal_changes(context, frozenset(staying), asked.origin)
-    changes += _rollout(context, tried, named, held, asked)
+    going = removal_changes(context, frozenset(staying), asked.origin)
+    coming = _rollout(context, tried, named, held, asked)
+    ordered = in_order(context, coming, going, named | held.instead)
+    last = last_removals(ordered) if held.lacking else ()
+    changes += ordered[: len(ordered) - len(last)]
     shown = {model: each for model, each in allocations.items() if model not in held.models}
     warnings = (*blind, *flags, *sizing_warnings(context, shown, changes))
     touched = {change.subject for change in changes if change.step == "container"}
     retained = tuple(placement.model for placement in tried if placement.model not in touched)
     plan = plan_of_host(context, tuple(changes), tuple(shown.values()), warnings)
-    return msgspec.structs.replace(plan, retained=retained, held=held.models)
+    return msgspec.structs.replace(plan, retained=retained, held=held.models, unplanned=held.waiting(last))
 
 
 def _rollout(
@@ -230,7 +235,7 @@ def _rollout(
         origin=asked.origin,
         weights_dir=context.host.weights_dir,
         instances=after,
-        proven=(*untouched(context, wanted), *untouched(recorded, held.instead)),
+        proven=(*proven_already(context, wanted), *proven_already(recorded, held.instead)),
     )
     changes: list[Change] = []
     for placement in tried:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..steps.context import HostContext
 from ..steps.found import find
 from ..types.facts import Facts
+from ..types.plan import Change
 from ..types.release import Instance, identity
 from ..types.safety import Hold
 
@@ -22,10 +23,17 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 @dataclass(frozen=True)
 class Held:
-    """`models`: model → why, for people. `instead`: container name → the recorded instance that goes on."""
+    """`models`: model → why, for people. `instead`: container name → the recorded instance that goes on.
+    `lacking`: models of which nothing does."""
 
     models: dict[str, str] = field(default_factory=dict)
     instead: dict[str, Instance] = field(default_factory=dict)
+    lacking: list[str] = field(default_factory=list)
+
+    def waiting(self, last: Sequence[Change]) -> dict[str, str]:
+        """Model → why its removal waits, of the `last` ones: what is lacking may be to take its place."""
+        why = f"it is not wanted any more and stays until {', '.join(self.lacking)} serves"
+        return {change.subject: why for change in last}
 
 
 def held_back(context: HostContext, wanted: Mapping[str, Instance]) -> Held:
@@ -42,6 +50,8 @@ def held_back(context: HostContext, wanted: Mapping[str, Instance]) -> Held:
         held.models[instance.model] = _why(hold, context.facts)
         if stands.recorded is not None:
             held.instead[name] = stands.recorded
+        elif stands.current is None:
+            held.lacking.append(instance.model)
     return held
 
 

@@ -15,7 +15,7 @@ from ..errors import HostError
 from ..steps.addresses import refuse_taken_ports
 from ..steps.blocks import Rollout
 from ..steps.compare import differences
-from ..steps.container import next_release, removal_changes, untouched
+from ..steps.container import next_release, proven_already, removal_changes
 from ..steps.context import HostContext
 from ..steps.network import network_changes
 from ..types.base import SecretRef
@@ -28,6 +28,7 @@ from ..types.release import Instance, Release, release_number
 from ..types.resolved import Resolved, SecretState
 from .hosts import plan_of_host, plan_of_hosts
 from .left_alone import applied_elsewhere, as_strangers, told
+from .order import in_order
 from .put_back import changes_to
 from .releases import all_proven, current_release, missing_of, named, releases_of, serving_instances
 
@@ -100,15 +101,21 @@ def _host(
         origin=origin,
         weights_dir=context.host.weights_dir,
         instances=wanted,
-        proven=untouched(context, wanted),
+        proven=proven_already(context, wanted),
     )
     changes: list[Change] = []
     if wanted:
         changes += network_changes(context)
-    for change in removal_changes(context, staying, origin):
-        changes.append(msgspec.structs.replace(change, why=f"not in release {goal.id}"))
-    for instance in wanted.values():
-        changes += changes_to(context, instance, rollout, playbooks, context.resolved.secrets)
+    going = [
+        msgspec.structs.replace(change, why=f"not in release {goal.id}")
+        for change in removal_changes(context, staying, origin)
+    ]
+    coming = [
+        change
+        for instance in wanted.values()
+        for change in changes_to(context, instance, rollout, playbooks, context.resolved.secrets)
+    ]
+    changes += in_order(context, coming, going, wanted)
     touched = {change.subject for change in changes if change.step == "container"}
     retained = tuple(each.model for each in wanted.values() if each.model not in touched)
     plan = plan_of_host(

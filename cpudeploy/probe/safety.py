@@ -70,7 +70,7 @@ def _guard(record: Record, now: int, this_run: str) -> Guard:
         change=_text(told, "change"),
     )
     if word == "fired" and rc:
-        code = int(rc) if rc.isdecimal() else None
+        code = int(rc) if rc.isdecimal() and len(rc) < 4 else None
         return msgspec.structs.replace(named, state="fired", rc=code, log=log.strip())
     if not word or run != this_run:
         return named

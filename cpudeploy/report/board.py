@@ -6,7 +6,6 @@ of the caller's clock, in seconds; whatever depends on time is asked for with th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..types.event import (
@@ -20,6 +19,7 @@ from ..types.event import (
     Progress,
     StopAsked,
 )
+from ..types.plan import Plan
 from .numbers import data_progress, data_size, duration, percent, rate, time_left
 from .speed import Speed
 
@@ -95,11 +95,15 @@ class HostBoard:
 
 
 class Board:
-    """All hosts of one apply. `changes`: host → how many changes its plan has."""
+    """All hosts of one apply of `plan`."""
 
-    def __init__(self, changes: Mapping[str, int]) -> None:
-        self.hosts = {host: HostBoard(host=host, changes=number) for host, number in changes.items()}
-        self._subjects: dict[tuple[str, str], str] = {}
+    def __init__(self, plan: Plan) -> None:
+        self.hosts = {
+            name: HostBoard(host=name, changes=len(host.changes)) for name, host in plan.hosts.items()
+        }
+        self._subjects = {
+            (name, change.id): change.subject for name, host in plan.hosts.items() for change in host.changes
+        }
 
     def take(self, event: Event, now: float) -> None:
         """Account for `event`, received at `now`."""
@@ -111,7 +115,6 @@ class Board:
                 # One without changes is not even visited: it only waits for the others.
                 host.begin("checks the host" if host.changes else "", now)
             case ChangeStarted():
-                self._subjects[event.host, event.change] = event.subject
                 host.subject = event.subject
                 host.begin("begins", now)
             case OperationStarted():
@@ -132,5 +135,5 @@ class Board:
                 pass
 
     def subject(self, host: str, change: str) -> str:
-        """The subject a change announced when it started, else its id."""
+        """What a change of the plan is about, also before it has begun: an undo may come first."""
         return self._subjects.get((host, change), change)

@@ -25,7 +25,7 @@ from ..types.event import (
 from ..types.plan import Plan
 from .board import Board, HostBoard
 from .console import Console
-from .live_text import END_SIGNS, change_end, host_end, stop_asked
+from .live_text import END_SIGNS, about, change_end, host_end, stop_asked
 from .text import clean, pad, widest
 
 _OfHost = HostStarted | ChangeStarted | OperationStarted | Progress | Note | ChangeFinished | HostFinished
@@ -39,7 +39,7 @@ class LiveLines:
     def __init__(self, console: Console, plan: Plan, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._board = Board({name: len(host.changes) for name, host in plan.hosts.items()})
+        self._board = Board(plan)
         self._column = widest(plan.hosts, most=_WIDEST_HOST)
         self._told: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -83,11 +83,10 @@ class LiveLines:
             case ChangeStarted():
                 return f"{event.subject}: starts"
             case OperationStarted():
-                return f"{self._board.subject(event.host, event.change)}: {event.text}"
+                return f"{about(event, self._board)}{event.text}"
             case Note():
                 mark = "warning: " if event.level == "warning" else ""
-                about = f"{self._board.subject(event.host, event.change)}: " if event.change else ""
-                return f"{about}{mark}{event.text}"
+                return f"{about(event, self._board)}{mark}{event.text}"
             case ChangeFinished():
                 return f"{END_SIGNS[event.status]} {change_end(event)}"
             case HostFinished():
@@ -98,8 +97,8 @@ class LiveLines:
     def _still(self, host: HostBoard, now: float) -> None:
         if now - self._told.get(host.host, now - BEAT_S) < BEAT_S:
             return
-        about = f"{host.subject}: " if host.subject else ""
-        parts = [f"{about}still {host.operation}", host.waited(now), host.bytes_text(now), host.last_line]
+        subject = f"{host.subject}: " if host.subject else ""
+        parts = [f"{subject}still {host.operation}", host.waited(now), host.bytes_text(now), host.last_line]
         self._line(host.host, " · ".join(part for part in parts if part), now)
 
     def _line(self, host: str, text: str, now: float) -> None:

@@ -19,7 +19,7 @@ from ..types.event import ChangeFinished, Event, HostFinished, Note, StopAsked
 from ..types.plan import Plan
 from .board import Board, HostBoard
 from .console import Console
-from .live_text import END_SIGNS, END_STYLES, change_end, host_end, stop_asked
+from .live_text import END_SIGNS, END_STYLES, about, change_end, host_end, stop_asked
 from .text import clean, pad, widest
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class LiveTable:
         self._shown = console.shown
         self._clock = clock
         self._column = widest(plan.hosts, most=_WIDEST_HOST)
-        self._board = Board({name: len(host.changes) for name, host in plan.hosts.items()})
+        self._board = Board(plan)
         self._lock = threading.Lock()
         self._rich = RichConsole(
             file=cast("TextIO", _Stream(console)),
@@ -111,7 +111,7 @@ class LiveTable:
                 sign, style, text = END_SIGNS[event.status], END_STYLES[event.status], change_end(event)
             case Note():
                 sign, style = ("!", "yellow") if event.level == "warning" else ("·", "dim")
-                text = f"{self._board.subject(event.host, event.change)}: {event.text}"
+                text = f"{about(event, self._board)}{event.text}"
             case HostFinished():
                 sign, style, text = " ", "", host_end(event)
             case StopAsked():

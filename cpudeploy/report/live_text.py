@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..types.event import ChangeFinished, HostFinished, StopAsked
+from ..types.event import ChangeFinished, HostFinished, Note, OperationStarted, StopAsked
 from .board import Board
 from .numbers import count, duration
 
@@ -37,6 +37,11 @@ def change_end(event: ChangeFinished) -> str:
 def host_end(event: HostFinished) -> str:
     """`done in 48 s`, or how else the host ended."""
     return f"host {event.status} after {duration(event.seconds)}"
+
+
+def about(event: Note | OperationStarted, board: Board) -> str:
+    """`weights: `, or nothing for what is said of the whole host."""
+    return f"{board.subject(event.host, event.change)}: " if event.change else ""
 
 
 def stop_asked(event: StopAsked, board: Board) -> str:

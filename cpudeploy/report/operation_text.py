@@ -50,7 +50,8 @@ def _what(operation: op.Operation) -> str:
             )
         case op.Wait():
             checks = ", ".join(check.name for check in operation.gate.checks)
-            return f"wait for {operation.container} at {operation.address}:{operation.port} · {checks}"
+            place = f"{operation.address}:{operation.port}"
+            return f"wait for {operation.container} at {place} · {checks} · longer for more bytes to load"
         case op.Drain():
             return f"wait for a quiet moment of {operation.container}"
         case op.Prove():

@@ -20,7 +20,9 @@ _SIGNS = {"done": "✅", "unchanged": "✅", "used": "✅"}
 _BAD = "❌"
 
 
-def render_outcome_markdown(outcome: Outcome, plan: Plan, *, limit: int = LIMIT) -> str:
+def render_outcome_markdown(
+    outcome: Outcome, plan: Plan, *, limit: int = LIMIT, command: str = "apply"
+) -> str:
     """The comment, at most about `limit` characters; what had to be left out is said."""
     ended = "destroyed" if plan.destroy else "applied"
     if end_code(outcome, plan):
@@ -35,7 +37,7 @@ def render_outcome_markdown(outcome: Outcome, plan: Plan, *, limit: int = LIMIT)
         blocks += [f"> ⚠ {plain(f'{name} {m}'.strip())}: {plain(w)}" for m, w in host_plan.left_out.items()]
     left = unfinished(outcome)
     blocks += [f"> ⚠ {plain(name)}: left: {plain(', '.join(subjects))}" for name, subjects in left.items()]
-    blocks += [plain(go_on(plan))] if left else []
+    blocks += [plain(go_on(plan, command))] if left else []
     failures = [
         _failure(name, change, change.failure)
         for name, host in outcome.hosts.items()

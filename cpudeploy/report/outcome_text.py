@@ -22,7 +22,7 @@ from .written import HostResult, Result
 
 EXIT_MEANINGS = {
     0: "done, or nothing to change",
-    1: "error",
+    1: "an error, or something that is wanted was left out",
     2: "there are changes",
     3: "some hosts failed",
     4: "some hosts could not be reached",
@@ -67,7 +67,14 @@ def outcome_data(outcome: Outcome, plan: Plan) -> dict[str, Any]:
     return data
 
 
-def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, verbose: bool = False) -> str:
+def render_outcome(
+    outcome: Outcome,
+    plan: Plan,
+    *,
+    colour: bool,
+    width: int,
+    command: str = "apply",
+) -> str:
     """Hosts, failures, endpoints and what the exit code means; no line end at the end."""
     ink = Ink(colour)
     column = widest(outcome.hosts, most=_WIDEST_HOST)
@@ -76,15 +83,11 @@ def render_outcome(outcome: Outcome, plan: Plan, *, colour: bool, width: int, ve
         sign, style = _SIGNS.get(host.status, _BAD)
         head = [Cell(sign, style), Cell(" "), Cell(name, "bold", column), Cell("   ")]
         lines += flow(ink, head, host_text(host), width=width)
-        if verbose:
-            for change in host.changes:
-                told = f"{change.status} · {duration(change.seconds)}"
-                lines += flow(ink, [Cell("    "), Cell(change.subject), Cell("  ")], told, width=width)
     for name, host in outcome.hosts.items():
         for change in host.changes:
             if change.failure is not None:
                 lines += ["", *_failed(name, host, change, change.failure, ink, width)]
-    lines += _interrupted(outcome, plan, ink, width)
+    lines += _interrupted(outcome, go_on(plan, command), ink, width)
     for warning in outcome.warnings:
         lines += ["", *flow(ink, [Cell("!", "yellow"), Cell(" ")], warning, width=width)]
     for name, host_plan in plan.hosts.items():
@@ -107,21 +110,23 @@ def unfinished(outcome: Outcome) -> dict[str, list[str]]:
     }
 
 
-def go_on(plan: Plan) -> str:
-    """How to go on where an apply of `plan` was ended."""
+def go_on(plan: Plan, command: str) -> str:
+    """How to go on where `command`, which carried `plan` out, was ended."""
     if plan.saved:
         return "apply the same file again: it goes on with what is left"
-    return f"cpudeploy {'destroy' if plan.destroy else 'apply'} again: it goes on with what is left"
+    if command == "rollback":
+        return "cpudeploy rollback again, with --limit for each host named here: the others are back already"
+    return f"cpudeploy {command} again: it goes on with what is left"
 
 
-def _interrupted(outcome: Outcome, plan: Plan, ink: Ink, width: int) -> list[str]:
+def _interrupted(outcome: Outcome, how: str, ink: Ink, width: int) -> list[str]:
     left = unfinished(outcome)
     lines: list[str] = []
     for name, subjects in left.items():
         head = [Cell("!", "yellow"), Cell(" "), Cell(name, "bold"), Cell("   ")]
         lines += flow(ink, head, f"left: {', '.join(subjects) or 'nothing'}", width=width)
     if left:
-        lines += flow(ink, [Cell("  "), Cell("do", "cyan", 5), Cell("  ")], go_on(plan), width=width)
+        lines += flow(ink, [Cell("  "), Cell("do", "cyan", 5), Cell("  ")], how, width=width)
     return ["", *lines] if lines else []
 
 

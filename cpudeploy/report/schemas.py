@@ -25,7 +25,10 @@ WRITTEN: dict[str, tuple[Any, str]] = {
     "plan": (PlanDocument, "what `plan --format json` prints and `plan -o` saves"),
     "facts": (Facts, "what one host told: an entry of what `facts --format json` prints"),
     "resolved": (Resolved, "what registries and Hubs told"),
-    "outcome": (Result, "what came of an apply or destroy: the last line of `--format json`"),
+    "outcome": (
+        Result,
+        "what came of an apply, rollback, prune or destroy: the last line of `--format json`",
+    ),
     "event": (Event, "what happens meanwhile: every other line of `--format json`"),
     "error": (ErrorDocument, "why a command did nothing: what `--format json` prints then"),
 }

@@ -30,7 +30,7 @@ class HostResult(HostOutcome, frozen=True, kw_only=True):
 
 
 class Result(Outcome, frozen=True, kw_only=True):
-    """The end of an apply or destroy as it is printed: the last line of `--format json`.
+    """The end of an apply, rollback, prune or destroy as it is printed: the last line of `--format json`.
 
     `exit_code`: of the command. `endpoints`: where models answer now. `left_out`: host → model → why what is
     wanted was not even planned (the host itself under the empty name).

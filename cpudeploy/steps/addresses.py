@@ -14,6 +14,7 @@ from ..errors import HostError
 from ..manifest.listen import is_interface, meet
 from ..types.deployment import Host, Placement
 from ..types.facts import Facts
+from ..types.names import base_name
 from ..types.release import Instance
 from .context import HostContext
 from .found import is_ours
@@ -132,6 +133,20 @@ def refuse_taken_ports(context: HostContext, instances: Mapping[str, Instance]) 
             _Holder(f"model {instance.model}", publish.address, publish.port, "give one of them another port")
             for publish in publishes
         ]
+
+
+def holders_of(context: HostContext, instance: Instance) -> frozenset[str]:
+    """Names (as they are when nothing is replaced) of our containers that have one of its ports now."""
+    return frozenset(
+        base_name(name)
+        for name, container in context.facts.containers.items()
+        if container.running and is_ours(context, container)
+        for theirs in container.publish
+        if any(
+            _Holder("", each.address, each.port).holds(theirs.address, theirs.port)
+            for each in instance.container.publish
+        )
+    )
 
 
 def _foreign_containers(context: HostContext) -> Iterator[_Holder]:

@@ -30,7 +30,7 @@ _STATE_SCHEMA = 1
 @dataclass(frozen=True)
 class Rollout:
     """What the changes of one apply on one host have in common: its release and every instance in it.
-    `proven`: names of those that serve already and are not touched."""
+    `proven`: names of those that passed their gate before and are not replaced."""
 
     release: str
     origin: str

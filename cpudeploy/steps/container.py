@@ -12,15 +12,16 @@ from ..types.base import Unknown, digest
 from ..types.deployment import Placement
 from ..types.facts import Container
 from ..types.names import base_name, container_name
+from ..types.operation import Record
 from ..types.plan import Change, FieldDiff, Fingerprint
-from ..types.release import Diagnosis, Instance, identity, read_release
+from ..types.release import Diagnosis, Instance, identity, read_release, release_number
 from ..types.resolved import ResolvedImage
-from .blocks import Rollout, forgetting, recording
+from .blocks import Rollout, recording
 from .compare import cut_off, differences, drift, lost_networks, unlike
 from .context import HostContext, pointer
 from .fingerprints import after, as_found, before
 from .found import Found, find, is_ours
-from .replace import creating_first, drains, holding, proving, replacing, stopping
+from .replace import creating_first, drains, holding, proving, removing, replacing
 from .undo import undoing
 from .way import Way, way
 
@@ -60,7 +61,7 @@ def container_changes(
     if need.kind == "record":
         return (_record_again(context, found, wanted, rollout),)
     if need.kind == "prove":
-        return (_prove(context, found, wanted, diagnose, need),)
+        return (_prove(context, found, wanted, rollout, diagnose, need),)
     unknown = _not_known(context, wanted, image)
     if unknown:
         return (_only_told(found, wanted, need.diff, unknown),)
@@ -69,12 +70,12 @@ def container_changes(
     return (_replace(context, found, wanted, image, rollout, diagnose, need, load_bytes),)
 
 
-def untouched(context: HostContext, instances: Mapping[str, Instance]) -> tuple[str, ...]:
-    """Names of those that serve already as wanted: nothing is done to them."""
+def proven_already(context: HostContext, instances: Mapping[str, Instance]) -> tuple[str, ...]:
+    """Names of those whose container is as wanted and has passed its gate, also where it is down now."""
     return tuple(
         name
         for name, wanted in instances.items()
-        if _need(context, find(context, name), wanted).kind == "nothing"
+        if _need(context, (found := find(context, name)), wanted).kind != "replace" and found.settled.proven
     )
 
 
@@ -83,13 +84,14 @@ def _need(context: HostContext, found: Found, wanted: Instance) -> _Need:
     stands = found.settled
     if stands.current is None:
         return _Need("replace")
+    serves = found.up and found.proven and found.clean
     networks = context.facts.networks
     lost = lost_networks(stands.current, networks)
     if stands.recorded is None:
         diff = (*unlike(stands.current, wanted.container), *lost)
         if diff:
             return _Need("replace", diff)
-        return _Need("record" if found.clean else "prove")
+        return _Need("record" if serves else "prove")
     diff = (
         *differences(stands.recorded, wanted, _secret_changed(context, wanted)),
         *drift(stands.current, stands.recorded.container),
@@ -100,7 +102,7 @@ def _need(context: HostContext, found: Found, wanted: Instance) -> _Need:
         return _Need("prove", diff, unplugged)
     if diff:
         return _Need("replace", diff)
-    return _Need("nothing" if found.up and found.proven and found.clean else "prove")
+    return _Need("nothing" if serves else "prove")
 
 
 def _create(
@@ -270,7 +272,7 @@ def removal(context: HostContext, name: str, why: str) -> Change:
         summary=f"container {name}",
         before=Fingerprint(equals={pointer("containers", name, "id"): container.id}),
         after=Fingerprint(equals={pointer("containers", name): None}),
-        operations=(*stopping(name, 30), forgetting(context, base_name(name))),
+        operations=removing(context, name),
         revert=None,
     )
 
@@ -283,15 +285,20 @@ def next_release(context: HostContext, instances: dict[str, Instance]) -> str:
         for container in context.facts.containers.values()
         if container.mark is not None and is_ours(context, container)
     ]
-    numbers = [int(head) for head in (release.partition("-")[0] for release in known) if head.isdecimal()]
-    return f"{max(numbers, default=0) + 1:04d}-{digest(instances)[:8]}"
+    return f"{max(map(release_number, known), default=0) + 1:04d}-{digest(instances)[:8]}"
 
 
 def _prove(
-    context: HostContext, found: Found, wanted: Instance, diagnose: tuple[Diagnosis, ...], need: _Need
+    context: HostContext,
+    found: Found,
+    wanted: Instance,
+    rollout: Rollout,
+    diagnose: tuple[Diagnosis, ...],
+    need: _Need,
 ) -> Change:
     """The right container, but down, cut off, never proven or not alone: what was left beside it is undone,
-    then it is started and gated. One that never served is taken away again when it fails."""
+    then it is started and gated, and its record written anew where that is lost. One that never served is
+    taken away again when it fails."""
     stands = found.settled
     release = _release_of(stands)
     served = stands.proven
@@ -307,18 +314,18 @@ def _prove(
         diff=need.diff,
         before=as_found(found),
         after=after(found, release, plugged),
-        operations=proving(context, found, wanted, release, diagnose, need.unplugged),
+        operations=(
+            *(() if stands.recorded is not None else (_recording_anew(context, stands, wanted, rollout),)),
+            *proving(context, found, wanted, release, diagnose, need.unplugged),
+        ),
         revert=() if served else undoing(stands, wanted, release, secret_changed=False),
         hold=None if served else holding(context, found.name, wanted, release),
     )
 
 
 def _record_again(context: HostContext, found: Found, wanted: Instance, rollout: Rollout) -> Change:
-    """Only the record is lost: the container is as wanted by all that inspect tells, and stays."""
+    """Only the record is lost: the container is as wanted by all that inspect tells, and serves."""
     release = _release_of(found)
-    proven = (found.name,) if found.proven else ()
-    of_it = Rollout(release, rollout.origin, rollout.weights_dir, {found.name: wanted}, proven)
-    record = recording(context, of_it)
     return Change(
         id=f"container:{found.name}",
         phase="replace",
@@ -334,8 +341,17 @@ def _record_again(context: HostContext, found: Found, wanted: Instance, rollout:
                 pointer("containers", found.name, "mark", "release"): release,
             }
         ),
-        operations=(record,),
+        operations=(_recording_anew(context, found, wanted, rollout),),
         revert=(),
+    )
+
+
+def _recording_anew(context: HostContext, stands: Found, wanted: Instance, rollout: Rollout) -> Record:
+    """The release of what stands there, as far as it is known without its record."""
+    proven = (stands.name,) if stands.proven else ()
+    instances = {stands.name: wanted}
+    return recording(
+        context, Rollout(_release_of(stands), rollout.origin, rollout.weights_dir, instances, proven)
     )
 
 

@@ -8,6 +8,7 @@ back when we can't. Secrets lie in a folder of the release, so that what is kept
 
 from __future__ import annotations
 
+from ..types.names import base_name
 from ..types.operation import (
     ConnectNetwork,
     DisconnectNetwork,
@@ -40,6 +41,7 @@ from .found import Found
 from .undo import clearing, discarding, guarding
 
 SERVING_POLICY = "unless-stopped"
+_GRACE_S = 30
 
 
 def creating_first(
@@ -83,7 +85,7 @@ def replacing(
         recording(context, rollout),
         *secrets(context, name, wanted, release),
         guarding(context, found, wanted, release, grace_s),
-        *clearing(found, start=beside),
+        *clearing(found, serve_in=wanted.container.networks if beside else ()),
         *(
             _beside(context, found, wanted, image, rollout, diagnose, draining)
             if beside
@@ -166,7 +168,7 @@ def proving(
     again = (engine("stop", StopContainer(container=name, grace_s=10)),) if stuck else ()
     return (
         *secrets(context, name, wanted, release),
-        *clearing(found, start=False),
+        *clearing(found),
         forgetting(context, name, keep=release),
         *again,
         *connecting(name, unplugged),
@@ -214,10 +216,11 @@ def holding(context: HostContext, name: str, wanted: Instance, release: str) -> 
     )
 
 
-def stopping(name: str, grace_s: int) -> tuple[Operation, ...]:
-    """Stop and remove for good."""
+def removing(context: HostContext, name: str) -> tuple[Operation, ...]:
+    """Away for good, with its secrets. The container last: the next plan sees that it is still there."""
     return (
-        engine("stop", StopContainer(container=name, grace_s=grace_s)),
+        engine("stop", StopContainer(container=name, grace_s=_GRACE_S)),
+        forgetting(context, base_name(name)),
         engine("remove", RemoveContainer(container=name)),
     )
 

@@ -60,13 +60,10 @@ def undoing(found: Found, wanted: Instance, release: str, *, secret_changed: boo
     return (*back, GuardCommit(id="commit", deadline_s=30, guard=name, lenient=True))
 
 
-def clearing(found: Found, *, start: bool) -> tuple[Operation, ...]:
-    """What an interrupted change left, undone: afterwards `found.settled` stands alone. `start`: and serves,
-    as it is going to be replaced from beside."""
-    name = found.name
-    done: list[Operation] = []
-    if found.next is not None:
-        done.append(away("remove next", found.next_name, _release(found.next)))
+def clearing(found: Found, *, serve_in: tuple[str, ...] = ()) -> tuple[Operation, ...]:
+    """What an interrupted change left, undone: afterwards `found.settled` stands alone. `serve_in`: networks
+    in which it serves then, too, as it is going to be replaced from beside."""
+    name, done = found.name, _without_next(found)
     if found.old is None:
         return tuple(done)
     if found.proven:
@@ -75,21 +72,22 @@ def clearing(found: Found, *, start: bool) -> tuple[Operation, ...]:
     if found.current is not None:
         done.append(away("remove new", name, _release(found.current)))
     done.append(engine("put back", RenameContainer(container=found.old_name, to=name)))
-    if start:
-        networks = found.recorded_old.container.networks if found.recorded_old else ()
-        done += [*connecting(name, networks), engine("start old", StartContainer(container=name))]
+    if serve_in:
+        done += [*connecting(name, serve_in), engine("start old", StartContainer(container=name))]
     return tuple(done)
 
 
 def discarding(found: Found) -> tuple[Operation, ...]:
     """The name freed of what never served anybody."""
-    done: list[Operation] = []
-    if found.next is not None:
-        done.append(away("remove next", found.next_name, _release(found.next)))
+    done = _without_next(found)
     if found.current is not None:
         done.append(engine("stop", StopContainer(container=found.name, grace_s=10)))
         done.append(engine("remove unproven", RemoveContainer(container=found.name)))
     return tuple(done)
+
+
+def _without_next(found: Found) -> list[Operation]:
+    return [away("remove next", found.next_name, _release(found.next))] if found.next is not None else []
 
 
 def _without_key(instance: Instance) -> Instance:

@@ -102,6 +102,23 @@ def _full(context: HostContext, found: Found, wanted: Instance, instances: Mappi
     return ""
 
 
+def room_for_all(context: HostContext, instances: Mapping[str, Instance]) -> bool:
+    """Whether all that runs can go on running until all of `instances` have come: memory in all, on every
+    NUMA node and free now, and cores enough."""
+    facts, reserve = context.facts, context.host.reserve.memory
+    free = facts.memory.available
+    if not isinstance(facts.memory.total, int) or isinstance(free, Unknown) or _few_cores(context):
+        return False
+    held = _others(context, "", instances)
+    new = [each.container.memory for name, each in instances.items() if name not in facts.containers]
+    if sum(size for size, _ in held) > room(facts, reserve, {}) or sum(new) > free:
+        return False
+    return all(
+        sum(size for size, bound in held if told_cpulist(bound) == {node}) <= left
+        for node, left in node_rooms(facts, reserve, {}).items()
+    )
+
+
 def _others(context: HostContext, name: str, instances: Mapping[str, Instance]) -> list[tuple[int, str]]:
     """Limit (bytes) and NUMA nodes of all that runs or is to run beside what stands under `name`."""
     held = {

@@ -18,7 +18,7 @@ from ..secrets import Secret, Secrets
 from ..types.deployment import Host
 from .base import ByteStream, Completed, OnLine, Root
 from .channels import ChannelWire
-from .scripts import ENGINE, PUT, SEE_DISK
+from .scripts import ENGINE, put_file
 from .shell import piped, supervised
 from .ssh import close_ssh
 from .talk import Terms, begin, finish, open_stream
@@ -102,12 +102,7 @@ class Scripts(ABC):
             raise
 
     def put(self, path: str, data: bytes, *, mode: str, owner: str = "root", deadline_s: float) -> None:
-        args = {"path": path, "mode": mode, "owner": owner, "size": str(len(data))}
-        done = self.run(PUT, args=args, stdin=data, deadline_s=deadline_s)
-        if done.rc != 0:
-            raise OperationFailed(
-                f"writing {path} failed: {done.stderr.strip()}", where=self.host.name, do=SEE_DISK
-            )
+        put_file(self, path, data, mode=mode, owner=owner, deadline_s=deadline_s)
 
     def dial_engine(self) -> ByteStream:
         return self.stream(ENGINE, deadline_s=START_S, failure="the container engine can't be reached")

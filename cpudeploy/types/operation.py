@@ -324,7 +324,7 @@ class Record(Struct, frozen=True, kw_only=True, tag="record", tag_field="op"):
     by: str = ""
     instances: dict[str, Instance]
     proven: tuple[str, ...] = ()
-    """Names of instances that serve already, untouched by this apply."""
+    """Names of instances that have passed their gate before and are not replaced by this apply."""
 
 
 class Prove(Struct, frozen=True, kw_only=True, tag="prove", tag_field="op"):

@@ -2,7 +2,7 @@
 
 Made by `plan/` from Deployment, Facts, Resolved and Allocations, all pure; interpreted by `execute/`
 after a trip through its JSON form. It carries everything apply needs, hosts' addresses included,
-and no secret. `plan_id` is the sha256 of its canonical JSON.
+and no secret. Its `id` is the sha256 of its canonical JSON.
 """
 
 from __future__ import annotations

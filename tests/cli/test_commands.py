@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cpudeploy.cli.main import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 GOOD = """\
 version: 1
@@ -71,27 +73,32 @@ def test_the_help_lists_each_command_once():
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "validate",
-        "facts",
-        "explain",
-        "plan",
-        "apply",
-        "status",
-        "recommend",
-        "logs",
-        "chat",
-        "destroy",
-        "history",
-        "rollback",
-    ],
-)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str):
     done = cpudeploy(command, "--help")
     assert done.returncode == 0
     assert "Usage:" in done.stdout
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "schema"])
+def test_every_command_takes_the_manifest_by_its_option(tmp_path: Path, command: str):
+    others = {"logs": ["m"], "chat": ["m", "hello"]}.get(command, [])
+    done = cpudeploy(command, *others, "-i", "nowhere.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nowhere.yaml: there is no such file" in done.stderr
+
+
+ONLY_THE_MANIFEST = ["validate", "facts", "plan", "apply", "status", "history", "prune", "destroy", "unlock"]
+
+
+@pytest.mark.parametrize("command", ONLY_THE_MANIFEST)
+def test_a_command_with_nothing_else_to_name_takes_it_as_its_argument_too(tmp_path: Path, command: str):
+    done = cpudeploy(command, "nowhere.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nowhere.yaml: there is no such file" in done.stderr
+    twice = cpudeploy(command, "nowhere.yaml", "-i", "other.yaml", cwd=tmp_path)
+    assert twice.returncode == 64
+    assert "nowhere.yaml" in twice.stderr and "other.yaml" in twice.stderr
 
 
 @pytest.mark.parametrize(

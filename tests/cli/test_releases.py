@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.resolve.web_server import Server
 
 from .test_commands import cpudeploy
@@ -38,3 +40,11 @@ def test_an_empty_release_is_no_wish_to_go_back(tmp_path: Path) -> None:
     done = cpudeploy("rollback", "", cwd=tmp_path)
     assert done.returncode == 64
     assert "the release to go back to is empty" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["plan", "prune --dry-run", "rollback --dry-run"])
+def test_every_plan_that_is_printed_is_one_document_with_its_id(tmp_path: Path, command: str):
+    write(tmp_path, {"gone": gone()})
+    told = json.loads(cpudeploy(*command.split(), "--format", "json", cwd=tmp_path).stdout)
+    assert told["schema"] == "cpudeploy.plan/1"
+    assert len(told["id"]) == 64

@@ -206,7 +206,7 @@ def test_a_plan_of_a_host_that_was_left_in_the_middle_is_said_to_become_stale() 
     plan = plan_of(h1=[write_file("/etc/x")], h2=[write_file("/etc/x")])
     told = dict(cautions(plan, {"h1": facts("h1", in_flight=left), "h2": facts("h2")}))
     assert list(told) == ["h1"]
-    assert "stale once that is put right" in told["h1"]
+    assert "this plan is stale once that is over or put right" in told["h1"]
 
 
 def test_secrets_come_from_the_folder_that_is_named(file: Path) -> None:

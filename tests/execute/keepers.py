@@ -87,13 +87,16 @@ class Place:
             start_new_session=True,
         )
 
-    def arm(self, connection: Connection, lease: Lease, name: str = "g1", after_s: int = 30) -> None:
+    def arm(
+        self, connection: Connection, lease: Lease, name: str = "g1", *, after_s: int = 30, slow_s: int = 0
+    ) -> None:
+        """A guard that, once it fires, takes `slow_s` seconds to put back."""
         revert = op.Script(
             id="r",
             deadline_s=20,
             script="back",
             args={"out": str(self.folder / f"{name}.out")},
-            text='echo "put back" | tee -a "$out"\n',
+            text=f'sleep {slow_s}; echo "put back" | tee -a "$out"\n',
             sha256="",
         )
         arm = op.GuardArm(id="a", deadline_s=20, guard=name, after_s=after_s, revert=revert)

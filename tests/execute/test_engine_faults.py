@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cpudeploy.errors import EngineError, OperationFailed, RegistryError
+from cpudeploy.errors import ConnectionLost, EngineError, OperationFailed, RegistryError
 from cpudeploy.execute import EngineClient, HostTarget
 from cpudeploy.execute.deadline import Due
 from cpudeploy.execute.failure import GateDisturbed, ModelNotServing
@@ -93,6 +93,22 @@ def test_a_request_that_trickles_ends_at_its_deadline_too(bench: Bench) -> None:
     start = op.Engine(id="start", deadline_s=1, request=op.StartContainer(container=NAME))
     with pytest.raises(OperationFailed, match=f"start {NAME}: not done in 1 s"):
         bench.do(start)
+
+
+@pytest.mark.parametrize("when", ["before", "in the middle"])
+def test_a_host_that_was_let_go_is_told_as_lost_and_not_as_a_bug(bench: Bench, when: str) -> None:
+    """Who asks twice to stop closes it, while whatever was under way is still at it."""
+
+    def let_go(request: Request) -> None:
+        bench.target.close()
+        request.json(container())
+
+    bench.server.answers["json"] = let_go
+    if when == "before":
+        bench.target.close()
+    for request in (op.StartContainer(container=NAME), op.RemoveContainer(container=NAME)):
+        with pytest.raises(ConnectionLost, match="let go"):
+            bench.do(op.Engine(id="x", deadline_s=20, request=request))
 
 
 def test_the_next_operation_has_a_deadline_of_its_own(bench: Bench) -> None:

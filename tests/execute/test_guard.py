@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cpudeploy.errors import Locked, OperationFailed
+from cpudeploy.errors import ConnectionLost, Locked, OperationFailed
 from cpudeploy.execute.fence import Fenced
 from cpudeploy.execute.lease import Lease, script
 from cpudeploy.transport import Connection
@@ -100,6 +101,20 @@ def test_given_back_with_a_guard_armed_it_fires_first(place: Place, lease: Lease
     lease.release()
     assert place.fired() == 1
     assert not (place.state / "lease").exists()
+
+
+def test_while_guards_fire_nothing_begins_beside_them(
+    place: Place, lease: Lease, fenced: Connection, wait_for: WaitFor
+) -> None:
+    place.arm(fenced, lease, slow_s=3)
+    giving_back = threading.Thread(target=lease.release)
+    giving_back.start()
+    wait_for(lambda: any(place.state.glob("lease/*/leaving")))
+    with pytest.raises(ConnectionLost):
+        fenced.run("echo x", deadline_s=20)
+    assert place.fired() == 0
+    giving_back.join()
+    assert place.fired() == 1
 
 
 def test_what_another_run_of_the_host_left_is_settled(place: Place) -> None:

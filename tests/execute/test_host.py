@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import pytest
 
-from cpudeploy.errors import CpudeployError, EngineError, NotYet, OperationFailed, RegistryError
+from cpudeploy.errors import CpudeployError, EngineError, OperationFailed, RegistryError
 from cpudeploy.execute import EngineClient, HostTarget
 from cpudeploy.execute.failure import ModelNotServing, ScriptFailed
 from cpudeploy.probe import probe
@@ -498,11 +498,6 @@ def test_a_request_to_the_host_waits_for_its_answer(bench: Bench, model: None) -
     bench.do(op.Http(id="h", deadline_s=30, address="127.0.0.1", port=8100, path="/health"))
     with pytest.raises(OperationFailed, match="did not answer 200"):
         bench.do(op.Http(id="h", deadline_s=1, address="127.0.0.1", port=8199, path="/"))
-
-
-def test_guards_are_refused_with_words(bench: Bench) -> None:
-    with pytest.raises(NotYet):
-        bench.do(op.GuardCommit(id="g", deadline_s=1, guard="x"))
 
 
 def test_weights_arrive_and_the_facts_know_them(bench: Bench, lab: Lab) -> None:

@@ -8,7 +8,8 @@ import threading
 import msgspec
 import pytest
 
-from cpudeploy.errors import ConnectionLost, Locked
+from cpudeploy.errors import ConnectionLost, EngineError, Locked
+from cpudeploy.execute.change import Tell
 from cpudeploy.execute.failure import ModelNotServing
 from cpudeploy.execute.locking import lock_all
 from cpudeploy.execute.runner import execute
@@ -22,8 +23,10 @@ from tests.factories import facts
 from tests.simulated import Killed, SimulatedHost
 
 
-def apply(plan: Plan, hosts: dict[str, SimulatedHost], **options: bool) -> Outcome:
-    return execute(plan, lambda host: hosts[host.host.name], lambda event: None, **options)
+def apply(
+    plan: Plan, hosts: dict[str, SimulatedHost], tell: Tell = lambda event: None, **options: bool
+) -> Outcome:
+    return execute(plan, lambda host: hosts[host.host.name], tell, **options)
 
 
 def fleet(*names: str) -> dict[str, SimulatedHost]:
@@ -33,6 +36,13 @@ def fleet(*names: str) -> dict[str, SimulatedHost]:
 def taken(host: SimulatedHost, holder: str = "ops@other (pid 7)") -> None:
     host.lock("theirs")
     host.state["lease"]["holder"] = holder
+
+
+class Held(SimulatedHost):
+    """A host that another holds, told as the real one tells it."""
+
+    def lock(self, plan: str) -> None:
+        raise Locked("ops@other (pid 7) has held this host for 3 s", where="h1", do="wait until it is done")
 
 
 class Shared(SimulatedHost):
@@ -51,30 +61,53 @@ class Shared(SimulatedHost):
             del self.door[self.name]
 
 
+def test_what_ends_a_host_names_it_no_second_time() -> None:
+    outcome = apply(plan_of(h1=[write_file("/etc/x")]), {"h1": Held(facts("h1"))})
+    assert outcome.hosts["h1"].error == "ops@other (pid 7) has held this host for 3 s (wait until it is done)"
+
+
 def test_where_one_host_is_locked_none_is_touched_and_all_say_by_whom() -> None:
     hosts = fleet("h1", "h2", "h3")
     taken(hosts["h2"])
     told: list[Event] = []
-    plan = plan_of(**{name: [write_file("/etc/x")] for name in hosts})
-    outcome = execute(plan, lambda host: hosts[host.host.name], told.append)
+    outcome = apply(plan_of(**{name: [write_file("/etc/x")] for name in hosts}), hosts, told.append)
+    assert not [event for event in told if isinstance(event, Note)]
     assert {host.status for host in outcome.hosts.values()} == {"locked"}
     assert all("ops@other" in host.error for host in outcome.hosts.values())
     assert exit_code(outcome) == 5
-    assert not [event for event in told if isinstance(event, Note)]
     assert not any(host.log for host in hosts.values())
     assert hosts["h1"].state["lease"] is None and hosts["h3"].state["lease"] is None
 
 
-def test_a_host_that_is_gone_while_it_is_locked_does_not_keep_the_others_from_working() -> None:
+@pytest.mark.parametrize(
+    ("error", "status"), [(ConnectionLost("gone"), "unreachable"), (OSError("a bug"), "failed")]
+)
+def test_a_host_that_is_gone_while_it_is_locked_does_not_keep_the_others_from_working(
+    error: Exception, status: str
+) -> None:
     hosts = fleet("h1", "h2")
 
     def gone(plan: str) -> None:
-        raise ConnectionLost("gone")
+        raise error
 
     hosts["h1"].lock = gone  # type: ignore[method-assign]
     outcome = apply(plan_of(**{name: [write_file("/etc/x")] for name in hosts}), hosts)
-    assert outcome.hosts["h1"].status == "unreachable"
+    assert outcome.hosts["h1"].status == status
     assert outcome.hosts["h2"].status == "done"
+
+
+def test_nobody_is_told_that_the_end_of_a_host_that_is_lost_was_not_noted() -> None:
+    hosts = fleet("h1")
+
+    def cut() -> None:
+        hosts["h1"].unlock()
+        raise ConnectionLost("cut")
+
+    hosts["h1"].before["/etc/x.1"] = cut
+    told: list[Event] = []
+    outcome = apply(plan_of(h1=[write_file("/etc/x")]), hosts, told.append)
+    assert outcome.hosts["h1"].status == "unreachable"
+    assert not [event for event in told if isinstance(event, Note)]
 
 
 @pytest.mark.parametrize("round", range(6))
@@ -127,6 +160,23 @@ def test_the_same_plan_goes_on_after_it_died_anywhere_in_the_middle(kept: int) -
     assert served(host) == NEW
     assert KEPT not in host.state["containers"]
     assert host.state["in_flight"] is None
+
+
+def test_what_could_not_be_undone_is_undone_by_the_next_apply_of_the_same_plan() -> None:
+    hosts = fleet("h1")
+    host = hosts["h1"]
+    host.add(NAME, OLD)
+    plan = plan_of(h1=[replace()])
+    host.die_after = 5
+    with contextlib.suppress(Killed):
+        apply(plan, hosts)
+    host.die_after = None
+    host.die()
+    host.fail["undo.rename"] = EngineError("the engine says no")
+    assert apply(plan, hosts).hosts["h1"].status == "stale"
+    del host.fail["undo.rename"]
+    assert apply(plan, hosts).hosts["h1"].status == "done"
+    assert served(host) == NEW
 
 
 def test_another_plan_that_finds_the_host_in_the_middle_is_stale_and_leaves_it_settled() -> None:

@@ -275,12 +275,22 @@ def test_a_host_that_could_not_be_planned_does_not_keep_others_from_working() ->
     assert exit_code(outcome) == 3
 
 
-def test_what_a_deployment_is_found_by_stays_when_a_part_of_it_could_not_be_removed(running: Fleet) -> None:
+@pytest.mark.parametrize("because", ["destroy", "retired"])
+def test_what_a_deployment_is_found_by_stays_when_a_part_of_it_could_not_be_removed(
+    running: Fleet, because: str
+) -> None:
     host = running.hosts["h1"]
     host.add("rag_other_0", OLD)
     host.fail[f"remove:{NAME}"] = EngineError("busy")
     changes = [remove("rag_other_0"), remove(NAME), write_file("/etc/last", "replace")]
-    outcome = running.apply(msgspec.structs.replace(plan_of(h1=changes), destroy=True))
+    plan = plan_of(h1=changes)
+    one = plan.hosts["h1"]
+    gone = msgspec.structs.replace(one, host=msgspec.structs.replace(one.host, retired=True))
+    if because == "destroy":
+        plan = msgspec.structs.replace(plan, destroy=True)
+    else:
+        plan = msgspec.structs.replace(plan, hosts={"h1": gone})
+    outcome = running.apply(plan)
     assert statuses(outcome.hosts["h1"]) == {
         "rag_other_0": "done",
         NAME: "failed",

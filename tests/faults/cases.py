@@ -82,7 +82,7 @@ def sample() -> tuple[Case, ...]:
     return (
         before("stop-first", "kill", "create rag_tiny_0"),
         before("stop-first", "kill", "commit guard rag_tiny_0"),
-        before("stop-first", "engine-kill", "wait until rag_tiny_0 serves"),
+        before("stop-first", "engine-restart", "create rag_tiny_0"),
         before("stop-first", "host-restart", "create rag_tiny_0"),
         before("stop-first", "unplug", "start rag_tiny_0"),
         before("beside", "cut", "rename rag_tiny_0_next to rag_tiny_0"),

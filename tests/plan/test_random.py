@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cpudeploy.execute import execute, settle, unsettled
@@ -68,12 +68,13 @@ class Chapter:
 
 @st.composite
 def wants(draw: st.DrawFn) -> Want:
-    """Each model has two ports to move between: what a model gives up another can have one apply later."""
+    """Models move between a few ports: what one gives up another may have in the same apply."""
+    ports = draw(st.permutations(range(8100, 8105)))
     models = draw(st.sampled_from([MODELS, MODELS, MODELS[:2], MODELS[1:], MODELS[:1], ()]))
     wishes = tuple(
         Wish(
             model,
-            port=8100 + 2 * MODELS.index(model) + draw(st.integers(0, 1)),
+            port=ports[MODELS.index(model)],
             context=draw(st.sampled_from([512, 1024])),
             key=draw(st.integers(0, 2)),
         )
@@ -248,7 +249,10 @@ class World:
         if unsettled(self.host.facts()):
             settle(Mortal(self.host))
         plan = self.plan(want, retry=retry)
-        assert not plan.hosts["one"].unknown, plan.hosts["one"].unknown
+        refused = plan.hosts["one"].unknown
+        # Ports in a circle, or one that what is held still has: such a wish leads nowhere, and nothing is done.
+        assume("swap ports" not in refused and "is taken" not in refused)
+        assert not refused, refused
         self._remember(plan, want)
         steps = 3 + sum(2 + len(change.operations) for change in plan.hosts["one"].changes)
         last = FOR_EVER if dies_at == 100 else dies_at * steps // 100

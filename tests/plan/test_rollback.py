@@ -289,3 +289,22 @@ def test_of_the_first_form_nobody_noted_what_was_proven(site: Site):
     assert "history" in of(site.back()).unknown
     site.carry_out(site.back(first))
     assert site.serving == {NAME: 1024}
+
+
+def test_a_release_in_which_one_model_was_only_started_again_served_whole(site: Site):
+    site.apply(smol(context=2048), OTHER)
+    site.host.container("rag_other_0").update(running=False, status="exited")
+    site.apply(smol(context=4096), OTHER)
+    site.apply(smol(context=1024), OTHER)
+    site.carry_out(site.back())
+    assert site.serving[NAME] == 4096
+
+
+def test_what_only_started_again_is_known_to_be_proven_also_without_the_releases_before(site: Site):
+    first = site.apply(smol(context=2048), OTHER)
+    site.host.container("rag_other_0").update(running=False, status="exited")
+    site.apply(smol(context=4096), OTHER)
+    del site.host.state["releases"]["rag"][first]
+    site.apply(smol(context=1024), placement("other", port=8200, cpus="cores:1", context=1024))
+    site.carry_out(site.back())
+    assert site.serving[NAME] == 4096

@@ -100,6 +100,7 @@ def test_guards_in_every_state(tree: Tree) -> None:
         "before": {"armed.g": "", "terms": "t0 30 60 boot.76", "renewed": "990"},
         "fires": {"fired": "", "terms": "t0 30 60 boot.77", "renewed": "900"},
         "cut": {"fired": "", "terms": "t0 30 60 boot.76", "renewed": "900"},
+        "ended": {"fired": "", "terms": "t0 30 60 boot.77", "renewed": "900", "rc": "9" * 5000},
         "ran": {"fired": "", "terms": "t0 30 60 boot.76", "renewed": "900", "rc": "3", "log": "a\nb\n"},
     }
     for name, found in files.items():
@@ -116,6 +117,7 @@ def test_guards_in_every_state(tree: Tree) -> None:
         "before": guard("lost"),
         "fires": guard("armed", left_s=0),
         "cut": guard("lost"),
+        "ended": guard("fired"),
         "ran": guard("fired", rc=3, log="a\nb"),
         "damaged": Guard(state="lost", deployment="", plan="", change=""),
     }

@@ -9,12 +9,14 @@ from cpudeploy.report.board import Board, HostBoard
 from cpudeploy.report.numbers import time_left
 from cpudeploy.types.event import ChangeFinished, ChangeStarted, HostFinished, OperationStarted, Progress
 
+from .samples import change, host_plan, plan_of
+
 MB = 1_000_000
 GB = 1000 * MB
 
 
 def board() -> Board:
-    found = Board({"h": 2})
+    found = Board(plan_of(host_plan("h", change(id="c", subject="weights"), change(id="d"))))
     found.take(ChangeStarted(host="h", change="c", subject="weights"), 0)
     found.take(OperationStarted(host="h", change="c", operation="o", text="fetches"), 0)
     return found
@@ -151,3 +153,10 @@ def test_a_host_is_active_only_while_something_is_done_to_it() -> None:
 )
 def test_time_left_is_as_coarse_as_one_can_know_it(seconds: float, told: str) -> None:
     assert time_left(seconds) == told
+
+
+def test_an_undo_that_comes_before_its_change_is_told_by_what_it_is_about() -> None:
+    found = Board(plan_of(host_plan("h", change(id="container:rag_smol_0", subject="smol"))))
+    operation = OperationStarted(host="h", change="container:rag_smol_0", operation="o", text="revert: start")
+    found.take(operation, 0)
+    assert found.hosts["h"].subject == "smol"

@@ -93,6 +93,13 @@ def test_what_is_said_of_a_whole_host_is_of_no_change() -> None:
     assert written(out).split() == ["small-1", "put", "right", "first"]
 
 
+def test_on_a_terminal_it_is_of_no_change_either() -> None:
+    out = console(terminal=True)
+    with LiveTable(out, sample_plan(), clock=Clock()) as table:
+        table.tell(Note(host="small-1", change="", text="put right first"))
+    assert "· small-1 put right first" in " ".join(CONTROL.sub("", written(out)).split())
+
+
 def test_progress_is_told_at_most_every_ten_seconds_a_host() -> None:
     out, clock = console(), Clock()
     lines = LiveLines(out, sample_plan(), clock=clock)

@@ -12,7 +12,7 @@ def test_operations_name_their_objects_and_deadline() -> None:
     assert operation_text(fetch()).startswith("fetch MiniCPM5-1B-F16.gguf 2.2 GB")
     assert (
         operation_text(wait("rag_a_0", 8100))
-        == "wait for rag_a_0 at 127.0.0.1:8100 · ready · at most 1 min 30 s"
+        == "wait for rag_a_0 at 127.0.0.1:8100 · ready · longer for more bytes to load · at most 1 min 30 s"
     )
     assert "rag_a_0" in operation_text(record("h", {"rag_a_0": instance("a", port=1)}))
     http = Http(id="h", deadline_s=5, address="127.0.0.1", port=80, path="/health")

@@ -1,6 +1,7 @@
 import json
 
 import msgspec
+import pytest
 
 from cpudeploy.report.endpoints import base_url, endpoints
 from cpudeploy.report.json_text import json_document
@@ -39,8 +40,15 @@ minicpm5-1b on small-1: http://127.0.0.1:8080/v1
 rag · 1 done, 1 reverted · 51 s · cpudeploy exits 7: failed and rolled back"""
 
 
-def text(outcome: Outcome, plan: Plan | None = None, *, width: int = 110, colour: bool = False) -> str:
-    return render_outcome(outcome, plan or sample_plan(), colour=colour, width=width)
+def text(
+    outcome: Outcome,
+    plan: Plan | None = None,
+    *,
+    width: int = 110,
+    colour: bool = False,
+    command: str = "apply",
+) -> str:
+    return render_outcome(outcome, plan or sample_plan(), colour=colour, width=width, command=command)
 
 
 def of_host(status: str, *changes: ChangeOutcome, error: str = "") -> HostOutcome:
@@ -58,6 +66,14 @@ def test_an_interrupted_one_says_what_is_left_and_how_to_go_on() -> None:
     assert "cpudeploy apply again: it goes on with what is left" in shown
     saved = msgspec.structs.replace(sample_plan(), saved="2026-11-30T12:00:00.000001Z")
     assert "apply the same file again" in text(sample_outcome(hosts), saved)
+
+
+@pytest.mark.parametrize("command", ["destroy", "prune", "rollback"])
+def test_who_was_interrupted_goes_on_with_the_same_command(command: str) -> None:
+    hosts = {"genoa-1": of_host("interrupted", *done("a"), *done("b", status="skipped"))}
+    shown = text(sample_outcome(hosts), command=command)
+    assert f"cpudeploy {command} again" in shown
+    assert "cpudeploy apply" not in shown
 
 
 def test_a_plan_that_is_used_up_everywhere_exits_6_and_somewhere_0() -> None:

@@ -33,8 +33,9 @@ put_back() { # folder of a guard that is ours to fire
 	terms "$1"
 	note "$$" "$1/runs" || :
 	log=$1/log.new
+	# A first block of the disk for what it says: a full one must not end it in the middle.
 	note "" "$log" || log=/dev/null
-	HOME=${HOME:-/root} timeout -k 5 "$deadline" sh "$1/revert.sh" >"$log" 2>&1 </dev/null
+	HOME=${HOME:-/root} timeout -k 5 "$deadline" sh "$1/revert.sh" >>"$log" 2>&1 </dev/null
 	rc=$?
 	test "$log" = /dev/null || { tail -c 4000 "$log" >"$1/log"; } 2>/dev/null
 	rm -f "$1/log.new"
@@ -73,16 +74,17 @@ watch() { # folder, generation: until it is committed, or nobody renewed it for 
 }
 
 renew_guards() {
+	now
 	for folder in "$state"/guard/*/; do
 		folder=${folder%/}
 		test -e "$folder/terms" || continue
 		terms "$folder"
-		test "$its_token" != "$token" || echo "$now" 2>/dev/null >"$folder/renewed"
+		test "$its_token" != "$token" || put_line "$folder/renewed" "$now"
 	done
 }
 
 hurry() { # folder of an armed guard: its watcher lives by itself, so it is left to it
-	echo -1000000 >"$1/renewed"
+	put_line "$1/renewed" -1000000
 	wait=0
 	while armed "$1" && test "$wait" -lt 30; do
 		wait=$((wait + 1))

@@ -29,7 +29,8 @@ use_up() { # JSON
 }
 
 renew() {
-	write_times "$state/lease/$token" "$taken_at" && renew_guards
+	renew_guards
+	write_times "$state/lease/$token" "$taken_at"
 }
 
 leave() { # bring home what is armed, then give the lease back; it is kept alive meanwhile

@@ -65,9 +65,13 @@ look() { # $holder: token of who holds the host, else fails; $about, $silent, $s
 	test "$silent" -gt "$ttl" || expired=0
 }
 
+put_line() { # file, text: as a whole; where the disk has no room for another file, over what is there
+	{ say "$2" >"$1.new" && mv -f "$1.new" "$1"; } 2>/dev/null || say "$2" 1<>"$1"
+}
+
 write_times() { # folder, taken
 	now
-	echo "${2:-$now} $now $ttl_s $life" >"$1/times.new" && mv -f "$1/times.new" "$1/times"
+	put_line "$1/times" "${2:-$now} $now $ttl_s $life" # never shorter than before, as uptime only grows
 }
 
 held() { # is it still ours?
@@ -90,7 +94,13 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 	tries=0
 	while test "$tries" -lt 40; do
 		tries=$((tries + 1))
-		why=$(built 2>&1) || return 2
+		if ! why=$(built 2>&1); then
+			rm -rf "$aside"
+			# Once may be who gave it back, and took the empty folder of everything with it.
+			test "$tries" -lt 3 || return 2
+			sleep 0.1
+			continue
+		fi
 		if why=$(mv -T "$aside" "$state/lease" 2>&1); then
 			after_him
 			sweep
@@ -117,9 +127,9 @@ take() { # 0: ours, and $before who lost it; 1: another's, see `look`; 2: it can
 }
 
 drop() { # holder: not any more; fails where he was not
-	mv -T "$state/lease/$1" "$state/lease.dropped.$1" 2>/dev/null || return 1
 	now
-	{ echo "$now" >"$state/lease.dropped.$1/dropped"; } 2>/dev/null || : # a full disk: he lost it all the same
+	{ echo "$now" >"$state/lease/$1/dropped"; } 2>/dev/null || : # a full disk: he loses it all the same
+	mv -T "$state/lease/$1" "$state/lease.dropped.$1" 2>/dev/null
 }
 
 after_him() { # $before: about whoever was dropped before us

@@ -16,6 +16,11 @@ place() { # one of kept's files over the real one, which keeps its mode and owne
     mv -f -- "$new" "$file"
 }
 
+forget() {
+    rm -rf -- "$kept"
+    rmdir -- "${kept%/*}" 2>/dev/null || true
+}
+
 sha256=
 if [ -e "$file" ]; then
     sha256=$(sha256sum <"$file")
@@ -25,7 +30,7 @@ if ! grep -qxF "sha256:$sha256" "$kept/wrote"; then
     # Not touched yet, or somebody else's since: then it is theirs, and the engine only has to run.
     echo "the file is not what was written: left as it is"
     answers || restart_engine
-    rm -rf -- "$kept"
+    forget
     exit 0
 fi
 # Started since, or not at all: then by a file it must not have, or could not start with. With the one for
@@ -39,5 +44,5 @@ place reloaded
 rc=0
 reload_engine || rc=$?
 place was
-rm -rf -- "$kept"
+forget
 exit "$rc"
