@@ -23,13 +23,13 @@ lint: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/pytest -m "not lab" -n 2
+	$(BIN)/pytest -m "not lab" -n 2 --durations=10
 
 # One lab for all workers; a file's tests stay in one worker, with hosts of their own.
 lab-test: $(READY)
 	$(BIN)/python -m tests.lab down --name test
 	$(BIN)/python -m tests.lab up --name test
-	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab -n 3 --dist loadfile; \
+	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab -n 4 --dist loadfile --durations=25; \
 		code=$$?; $(BIN)/python -m tests.lab down --name test; exit $$code
 
 # An hour or less: breaks upgrades in every way and writes docs/reliability.md. CASE='beside/*' runs some of it.
