@@ -11,7 +11,7 @@ from typing import Any
 
 from cpudeploy.errors import CpudeployError, EngineError, GateFailed, Locked, OperationFailed
 from cpudeploy.types import operation as op
-from cpudeploy.types.base import from_data, to_data
+from cpudeploy.types.base import digest, from_data, to_data
 from cpudeploy.types.event import Event, Progress
 from cpudeploy.types.facts import Engine, Facts, Mark
 from cpudeploy.types.outcome import ChangeStatus, HostStatus
@@ -333,6 +333,7 @@ class SimulatedHost:
             restart_policy="no",
             image=request.spec.image,
             mounts=[mount.source for mount in request.spec.mounts],
+            command=digest(request.spec.command),
             cpuset=request.spec.cpuset,
             cpuset_mems=request.spec.cpuset_mems,
             memory=request.spec.memory,

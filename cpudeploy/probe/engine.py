@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import HostError
-from ..types.base import Unknown
+from ..types.base import Unknown, digest
 from ..types.facts import Container, DaemonFile, Engine, Image, Mark, Network, Publish
 from ..types.shared import HostRecord, setting_text
 from .held import read_host_record
@@ -104,10 +104,11 @@ def read_proxy(records: Records) -> dict[str, str]:
 
 def read_containers(records: Records) -> dict[str, Container]:
     found = {}
-    for row in _rows(records, "engine-containers", 27):
+    for row in _rows(records, "engine-containers", 28):
         (
             identity, name, image, image_id, status, running, exit_code, oom, restarts, policy, started,
-            cpuset, mems, nano, quota, period, memory, swap, bindings, ports, networks, mounts, *labels,
+            cpuset, mems, nano, quota, period, memory, swap, bindings, ports, networks, mounts, command,
+            *labels,
         ) = row  # fmt: skip
         found[str(name).removeprefix("/")] = Container(
             id=identity,
@@ -132,6 +133,7 @@ def read_containers(records: Records) -> dict[str, Container]:
                 network: (at or {}).get("NetworkID") or "" for network, at in (networks or {}).items()
             },
             mounts=tuple(sorted(mount["Source"] for mount in mounts or () if mount.get("Source"))),
+            command=digest(command) if command else "",
         )
     return found
 

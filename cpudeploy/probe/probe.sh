@@ -78,13 +78,18 @@ label() { # container of Labels, name
 	printf '{{with index %s "Labels"}}{{json (index . "io.cpudeploy.%s")}}{{else}}null{{end}}' "$1" "$2"
 }
 
-# Named fields only: environment and command may hold secrets.
+ours() { # name: {{json of it in a container's .Config}}, of ours alone
+	printf '{{with index .Config "Labels"}}{{if index . "io.cpudeploy.deployment"}}{{json (index $.Config "%s")}}{{else}}null{{end}}{{else}}null{{end}}' "$1"
+}
+
+# Named fields only: environment and command may hold secrets. The command of ours is for comparing: nothing but
+# its checksum leaves whoever reads this.
 container_fields="[$(field . Id),$(field . Name),$(field .Config Image),$(field . Image),$(field .State Status)\
 ,$(field .State Running),$(field .State ExitCode),$(field .State OOMKilled),$(field . RestartCount)\
 ,$(field .HostConfig.RestartPolicy Name),$(field .State StartedAt),$(field .HostConfig CpusetCpus)\
 ,$(field .HostConfig CpusetMems),$(field .HostConfig NanoCpus),$(field .HostConfig CpuQuota),$(field .HostConfig CpuPeriod)\
 ,$(field .HostConfig Memory),$(field .HostConfig MemorySwap),$(field .HostConfig PortBindings)\
-,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks),$(field . Mounts)\
+,$(field .NetworkSettings Ports),$(field .NetworkSettings Networks),$(field . Mounts),$(ours Cmd)\
 ,$(label .Config schema),$(label .Config deployment),$(label .Config model)\
 ,$(label .Config instance),$(label .Config release)]"
 network_fields="[$(field . Id),$(field . Name),$(field . Driver),$(field . Internal),$(field .IPAM Config)\

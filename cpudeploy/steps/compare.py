@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..types.base import to_data
+from ..types.base import digest, to_data
 from ..types.facts import Container, Network
 from ..types.plan import FieldDiff
 from ..types.release import ContainerSpec, Instance
@@ -119,6 +119,9 @@ def unlike(container: Container, wanted: ContainerSpec) -> tuple[FieldDiff, ...]
         found = (*found, image)
     if set(container.publish) != set(wanted.publish):
         found = (*found, published)
+    if container.command and wanted.command and container.command != digest(wanted.command):
+        command = FieldDiff(field="container.command", before="another", after=_text("", wanted.command))
+        found = (*found, command)
     return tuple(msgspec.structs.replace(field, why="its release record is lost") for field in found)
 
 

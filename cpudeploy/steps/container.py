@@ -333,7 +333,7 @@ def _record_again(context: HostContext, found: Found, wanted: Instance, rollout:
         subject=wanted.model,
         action="gate",
         why="its release record was lost; by what the engine tells the container is as wanted",
-        summary="written anew, nothing restarts; its command can't be compared",
+        summary="written anew, nothing restarts",
         before=Fingerprint(equals={pointer("containers", found.name, "mark", "release"): release}),
         after=Fingerprint(
             equals={

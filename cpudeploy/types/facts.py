@@ -162,6 +162,8 @@ class Container(Struct, frozen=True, kw_only=True):
     """Network name → the network it was connected to: one that was removed since can't be started on."""
     mounts: tuple[str, ...] = ()
     """Folders and files of the host that it sees, wherever."""
+    command: str = ""
+    """sha256 of one of ours' arguments (`types.base.digest`), never the words; empty: none, or not ours."""
     throttled: Share | None = None
     """Share of CPU periods in which a quota of its own stopped it, since it started; None: no quota."""
 

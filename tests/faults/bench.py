@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -79,7 +80,18 @@ class Bench:
         self._service.start()
         self._upgrade("auto")  # from here on every file has been written over once
         self.site.run("apply")
-        self._rested = shape(self.host)
+        self._rested = self._at_rest()
+
+    def _at_rest(self) -> Counter[str]:
+        """How the host looks when it has looked so for a while: processes take a moment to end."""
+        before = shape(self.host)
+        for _ in range(10):
+            time.sleep(2)
+            now = shape(self.host)
+            if now == before:
+                return now
+            before = now
+        raise LabError(f"{self.host.name} does not come to rest")
 
     def close(self) -> None:
         """Stop what was started here."""

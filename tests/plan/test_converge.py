@@ -277,13 +277,15 @@ def test_a_lost_or_strange_release_record_is_written_anew_and_nothing_restarts(r
     assert plan_for(wanted, host.facts()).empty
 
 
-def test_a_lost_record_with_another_wish_is_replaced():
+@pytest.mark.parametrize("wish", [{"port": 8200}, {"context": 1024}, {"args": ("--verbose",)}])
+def test_a_lost_record_with_another_wish_is_replaced(wish):
     host = SimulatedHost(facts())
     apply(plan_for(deployment(placement()), host.facts()), host)
+    served = host.facts().containers["rag_smol_0"].id
     host.state["releases"] = {}
-    wanted = deployment(placement(port=8200))
+    wanted = deployment(placement(**wish))
     apply(plan_for(wanted, host.facts()), host)
-    assert host.facts().containers["rag_smol_0"].publish[0].port == 8200
+    assert host.facts().containers["rag_smol_0"].id != served
     assert plan_for(wanted, host.facts()).empty
 
 
