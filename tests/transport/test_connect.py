@@ -310,7 +310,7 @@ def test_many_at_once_never_knock_at_one_door_together(sshd: Sshd, tmp_path: Pat
         process.terminate()
         process.wait()
     log = (sshd.folder / f"sshd.{port}.log").read_text()
-    assert log.count("Accepted publickey") == 30
+    assert log.count("Accepted publickey") == 16
     assert "MaxStartups" not in log
 
 
