@@ -53,7 +53,7 @@ def legend(plan: Plan) -> list[str]:
     if any(change.action == "gate" for change in changes):
         lines.append("? starts it if it is down and proves that it serves; nothing is replaced")
     if any(map(irreversible, changes)):
-        lines.append("revert: none: should the apply fail later, this stays as it is then")
+        lines.append("revert: none: should a later step fail, this stays as it is then")
     return lines
 
 
@@ -104,7 +104,8 @@ def _counted(changes: list[Change]) -> str:
     if others[False]:
         parts.append(count(others[False], "preparation"))
     if others[True]:
-        parts.append(f"{count(others[True], 'other thing')} to remove")
+        # `other` than the models, where some are named before.
+        parts.append(f"{count(others[True], 'other thing' if parts else 'thing')} to remove")
     return ", ".join(parts)
 
 

@@ -154,7 +154,9 @@ def _foreign_containers(context: HostContext) -> Iterator[_Holder]:
     for name, container in context.facts.containers.items():
         if container.running and not is_ours(context, container):
             for publish in container.publish:
-                yield _Holder(f"container {name}, something that is not ours", publish.address, publish.port)
+                mark = container.mark
+                whose = "something that is not ours" if mark is None else f"of deployment {mark.deployment}"
+                yield _Holder(f"container {name}, {whose}", publish.address, publish.port)
 
 
 def _foreign_sockets(context: HostContext) -> Iterator[_Holder]:

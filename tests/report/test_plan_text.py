@@ -40,7 +40,7 @@ genoa-1   Ubuntu 24.04 · 16 cores, 32 threads · AVX-512
       command  differs        (-v shows it)
   unchanged  docker, image, weights
 
-revert: none: should the apply fail later, this stays as it is then
+revert: none: should a later step fail, this stays as it is then
 1 model to start, 1 to change, 3 preparations · 0 foreign containers restart"""
 
 
@@ -214,6 +214,11 @@ def test_destroy_is_told_and_counted() -> None:
     rendered = text(plan_of(host_plan("a", *changes), destroy=True))
     assert rendered.startswith("rag · destroy · 1 host")
     assert "1 model to remove, 1 other thing to remove" in rendered
+
+
+def test_what_goes_is_called_other_only_beside_models() -> None:
+    images = change(step="record", action="remove", phase="replace", subject="releases", summary="3")
+    assert "\n1 thing to remove" in text(plan_of(host_plan("a", images)))
 
 
 def test_text_of_hosts_is_shown_escaped_wherever_it_stands() -> None:

@@ -189,11 +189,15 @@ def test_our_container_does_not_cover_for_others_on_its_port():
 
 
 @pytest.mark.parametrize(
-    "mark", [None, Mark(schema=1, deployment="other", model="m", instance=0, release="1")]
+    ("mark", "whose"),
+    [
+        (None, "something that is not ours"),
+        (Mark(schema=1, deployment="other", model="m", instance=0, release="1"), "of deployment other"),
+    ],
 )
-def test_a_container_of_others_is_named_even_where_nothing_listens_for_it(mark):
+def test_a_container_of_others_is_named_even_where_nothing_listens_for_it(mark, whose):
     found = listening(containers={"web": container(mark=mark)})
-    assert "port 8100 is taken on 127.0.0.1 by container web" in refusal(found, placement())
+    assert f"port 8100 is taken on 127.0.0.1 by container web, {whose}" in refusal(found, placement())
 
 
 @pytest.mark.parametrize(
