@@ -42,15 +42,19 @@ def wait_for() -> Callable[[Callable[[], bool]], None]:
     return wait
 
 
-@pytest.fixture(scope="session")
-def lab(lab: Lab) -> Lab:
-    """The lab, its two hosts with an engine of their distribution that knows the lab's registries."""
-    for name in ("deb12", "deb13"):
+def install_engine(lab: Lab, *names: str) -> None:
+    """Give hosts the engine of their distribution, which knows the lab's registries."""
+    for name in names:
         ca = (lab.state / "ca.pem").read_text()
         words = ["sh", "-ec", ENGINE, "sh", lab.registry.tls, lab.registry.plain]
         done = lab.hosts[name].exec(words, stdin=ca)
         assert done.returncode == 0, done.stderr
-    return lab
+
+
+@pytest.fixture(scope="session")
+def engines(lab: Lab) -> None:
+    """The lab's two own hosts have an engine. One file's alone: other workers may be at it as well."""
+    install_engine(lab, "deb12", "deb13")
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +65,9 @@ def secrets(lab: Lab) -> Secrets:
 
 
 @pytest.fixture(params=["deb12", "deb13"])
-def connection(request: pytest.FixtureRequest, lab: Lab, secrets: Secrets) -> Iterator[Connection]:
+def connection(
+    request: pytest.FixtureRequest, lab: Lab, engines: None, secrets: Secrets
+) -> Iterator[Connection]:
     """A connection to each host, as a user who needs sudo."""
     open_connection = reach(lab, request.param, secrets)
     yield open_connection

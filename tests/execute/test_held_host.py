@@ -26,10 +26,11 @@ from cpudeploy.transport import Connection
 from cpudeploy.types import operation as op
 from cpudeploy.types.plan import Change, Fingerprint
 from cpudeploy.types.safety import Lease as Told
+from tests.acceptance.site import bare_hosts
 from tests.lab import Lab
-from tests.lab.hosts import Host
+from tests.lab.hosts import Host, HostSpec
 
-from .conftest import lab_plan, reach
+from .conftest import install_engine, lab_plan, reach
 
 pytestmark = pytest.mark.lab
 ROOT = Path(__file__).parents[2]
@@ -63,8 +64,18 @@ def commit(**options: bool) -> op.GuardCommit:
     return op.GuardCommit(id="commit", deadline_s=20, guard="rag_tiny_0", **options)
 
 
-@pytest.fixture(params=["deb12", "deb13"])
-def name(request: pytest.FixtureRequest, lab: Lab) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def hosts(lab: Lab) -> Iterator[None]:
+    """Hosts that nobody else works on: they are cut off, restarted and locked here."""
+    bare_hosts(lab, HostSpec("held12", "bookworm"), HostSpec("held13", "trixie", sudo="password"))
+    install_engine(lab, "held12", "held13")
+    yield
+    for name in ("held12", "held13"):
+        lab.remove(name)
+
+
+@pytest.fixture(params=["held12", "held13"])
+def name(request: pytest.FixtureRequest, lab: Lab, hosts: None) -> Iterator[str]:
     found: str = request.param
     clean = "rm -rf /var/lib/cpudeploy /root/put-back; docker rm -f rag_x >/dev/null 2>&1"
     lab.hosts[found].exec(["sh", "-c", clean])
@@ -149,6 +160,7 @@ from cpudeploy.secrets import Secrets
 from cpudeploy.types import operation as op
 from tests.execute.conftest import lab_plan, reach
 from tests.execute.test_held_host import CHANGE, arm, commit
+from tests.acceptance.site import bare_hosts
 from tests.lab import Lab
 lab = Lab({lab!r}, {subnet!r})
 target = HostTarget(reach(lab, {name!r}, Secrets(lab.state)), plan=lab_plan(lab), secrets=Secrets(lab.state))
