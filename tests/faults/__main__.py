@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
+import random
 import sys
 import tempfile
 import time
@@ -39,6 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--seed", type=int, default=SEED, help="of the random instants (default: %(default)s)"
     )
     parser.add_argument("--lab", nargs=2, default=["faults", "10.77.77.0/24"], metavar=("NAME", "SUBNET"))
+    parser.add_argument(
+        "--minutes", type=float, help="begin no case after so long; they come in random order then"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the lab up")
     parser.add_argument("--render", action="store_true", help="only write the page anew from the data")
     options = parser.parse_args(arguments)
@@ -48,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     lab = Lab(*options.lab)
     lab.up([HostSpec(f"faults-{way}", "bookworm") for way in WAYS])
     try:
-        run = run_all(lab, options.seed, options.case or ["*"])
+        run = run_all(lab, options.seed, options.case or ["*"], options.minutes)
     finally:
         if not options.keep:
             lab.down()
@@ -65,12 +70,12 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed(run) else 0
 
 
-def run_all(lab: Lab, seed: int, names: list[str]) -> dict[str, Any]:
+def run_all(lab: Lab, seed: int, names: list[str], minutes: float | None) -> dict[str, Any]:
     """Both ways side by side, each on a host of its own; everything that came of it, as data."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="faults-") as folder, ThreadPoolExecutor(len(WAYS)) as pool:
         asked = [way for way in WAYS if any(fnmatch(way, name.partition("/")[0]) for name in names)]
-        jobs = {way: pool.submit(run_way, lab, Path(folder, way), way, seed, names) for way in asked}
+        jobs = {way: pool.submit(run_way, lab, Path(folder, way), way, seed, names, minutes) for way in asked}
         done = {way: job.result() for way, job in jobs.items()}
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -84,9 +89,10 @@ def run_all(lab: Lab, seed: int, names: list[str]) -> dict[str, Any]:
 
 
 def run_way(
-    lab: Lab, folder: Path, way: Way, seed: int, names: list[str]
+    lab: Lab, folder: Path, way: Way, seed: int, names: list[str], minutes: float | None
 ) -> tuple[dict[str, Any], list[Result]]:
-    """One way's cases, one after the other."""
+    """One way's cases, one after the other, as many as begin within `minutes`."""
+    end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     folder.mkdir()
     bench = Bench(lab, f"faults-{way}", folder)
     try:
@@ -98,7 +104,15 @@ def run_way(
             for case in every_case(way, steps, seconds, seed)
             if any(fnmatch(case.name, name) for name in names)
         ]
-        return about, [told(bench.run(case)) for case in cases]
+        if minutes is not None:
+            random.Random(f"{seed} {way} order").shuffle(cases)
+        results = []
+        for case in cases:
+            if time.monotonic() > end:
+                break
+            results.append(told(bench.run(case)))
+        about["left_out"] = len(cases) - len(results)
+        return about, results
     finally:
         bench.close()
 

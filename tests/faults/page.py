@@ -59,6 +59,9 @@ def _run(run: dict[str, Any]) -> Iterator[str]:
     yield f"**{len(results) - len(wrong)} of {len(results)} cases passed.** " + (
         "" if not wrong else f"Not: {', '.join(result['name'] for result in wrong)}."
     )
+    left_out = sum(about.get("left_out", 0) for about in run["ways"].values())
+    if left_out:
+        yield f"The run was given too little time for all: {left_out} others, taken at random, were not begun."
     yield ""
     yield "| way | fault | cases | something answered by itself | silent, median and most | next apply: exit 0 |"
     yield "|---|---|--:|--:|--:|--:|"
