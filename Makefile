@@ -29,7 +29,7 @@ unit: $(READY)
 lab-test: $(READY)
 	$(BIN)/python -m tests.lab down --name test
 	$(BIN)/python -m tests.lab up --name test
-	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab -n 4 --dist loadfile --durations=25; \
+	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab -n 3 --dist loadfile --durations=25; \
 		code=$$?; $(BIN)/python -m tests.lab down --name test; exit $$code
 
 # An hour or less: breaks upgrades in every way and writes docs/reliability.md. CASE='beside/*' runs some of it.

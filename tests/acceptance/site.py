@@ -8,7 +8,8 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,35 @@ class Site:
             process.stdin.write("\r\n".join([*lines, "Connection: close", "", body]))
             process.stdin.flush()
             return process.stdout.read().partition("\n\n")[2]
+
+
+@contextmanager
+def nobody_to_ask(site: Site, *hosts: str) -> Iterator[None]:
+    """Neither Hub nor registry for this site: its manifest names places where nobody is, and its hosts can't reach
+    those of the lab. The lab's own go on, for whoever else is at work."""
+    lab, mirrors = site.lab, site.manifest["mirrors"]
+    places = [place.rpartition("//")[2] for place in (lab.registry.tls, lab.registry.plain, lab.hub.url)]
+    rules = [("OUTPUT", "-p", "tcp", "-d", *_port_of(place), "-j", "REJECT") for place in places]
+    nowhere = "http://127.0.0.1:9"
+    site.manifest["mirrors"] = {
+        "images": [{"match": "ghcr.io/", "try": [f"{nowhere}/"]}],
+        "huggingface": nowhere,
+    }
+    for host in hosts:
+        for rule in rules:
+            site.on(host).check_output("iptables -I " + " ".join(rule))
+    try:
+        yield
+    finally:
+        site.manifest["mirrors"] = mirrors
+        for host in hosts:
+            for rule in rules:
+                site.on(host).check_output("iptables -D " + " ".join(rule))
+
+
+def _port_of(place: str) -> tuple[str, ...]:
+    address, _, port = place.rpartition(":")
+    return address, "--dport", port
 
 
 def bare_hosts(lab: Lab, *specs: HostSpec) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.acceptance.site import Site, bare_hosts, make_site
-from tests.lab import engine
+from tests.acceptance.site import Site, bare_hosts, make_site, nobody_to_ask
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
 
@@ -55,19 +53,6 @@ def history(site: Site) -> list[dict[str, Any]]:
     return releases
 
 
-@contextmanager
-def nobody_to_ask(lab: Lab) -> Iterator[None]:
-    """Neither the Hub nor any registry runs."""
-    registries = [lab.registry.container("tls"), lab.registry.container("plain")]
-    lab.hub.stop()
-    engine.docker("stop", *registries)
-    try:
-        yield
-    finally:
-        engine.docker("start", *registries)
-        lab.hub.start()
-
-
 def test_what_fails_is_undone_told_and_held(site: Site):
     served = serves(site, 1024)
     tiny(site)["args"] = [BROKEN]
@@ -104,7 +89,7 @@ def test_without_the_broken_line_nothing_is_to_be_done(site: Site):
 
 
 def test_back_without_registry_or_hub_and_forth_again(site: Site):
-    with nobody_to_ask(site.lab):
+    with nobody_to_ask(site, HOST):
         shown = site.run("rollback", "--dry-run")
         assert "1024 → 512" in shown
         serves(site, 1024)
