@@ -193,22 +193,24 @@ def test_a_comment_on_a_merge_request_tells_plan_and_outcome(site: Site, file: P
 
 
 def test_a_host_that_was_rebuilt_is_not_the_one_that_was_planned_for(site: Site, file: Path):
+    lab, ssh = site.lab, site.manifest["defaults"]["ssh"]
+    known, config = file.with_name("known_hosts"), file.with_name("ssh_config")
+    config.write_text(Path(ssh["config"]).read_text().replace(str(lab.known_hosts), str(known)))
+    known.write_text(lab.known_hosts.read_text())
+    ssh["config"], usual = str(config), ssh["config"]
     save(site, file)
-    lab = site.lab
-    known = lab.known_hosts.read_text()
     _rebuild(lab, another_key=True)
     try:
-        trusted = lab.known_hosts.read_text()
-        lab.known_hosts.write_text(known)
         code, told = apply(site, file)
         assert code == 4, told
         assert "HOST KEY CHANGED" in told
-        lab.known_hosts.write_text(trusted)
+        known.write_text(lab.known_hosts.read_text())
         code, told = apply(site, file)
         assert code == 6, told
         assert f"container {NAME} is gone" in told
         assert not site.on(HOST).file("/usr/bin/docker").exists
     finally:
+        ssh["config"] = usual
         site.run("apply")
 
 

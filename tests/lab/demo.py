@@ -17,7 +17,7 @@ from string import Template
 
 from tests.lab import llama
 from tests.lab.lab import DEMO, Lab
-from tests.lab.shell import LabError
+from tests.lab.shell import LabError, write_whole
 
 QUESTION = "Name three colours."
 
@@ -72,8 +72,9 @@ def write_inventory(lab: Lab, name: str = "inventory.yaml") -> Path:
 def write_ssh_config(lab: Lab) -> Path:
     """An ssh configuration with the lab's key and host keys, as a user's own would have them."""
     config = lab.state / "ssh_config"
-    config.write_text(
-        f"Host *\n  IdentityFile {lab.key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {lab.known_hosts}\n"
+    write_whole(
+        config,
+        f"Host *\n  IdentityFile {lab.key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {lab.known_hosts}\n",
     )
     return config
 

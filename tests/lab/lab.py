@@ -20,7 +20,7 @@ from tests.lab import cache, engine, hosts, images, llama, models
 from tests.lab.hosts import Host, HostSpec
 from tests.lab.hub_process import Hub
 from tests.lab.registry import Registries
-from tests.lab.shell import LabError, run, step
+from tests.lab.shell import LabError, run, step, write_whole
 
 DEMO = ("demo", "10.77.1.0/24")
 TEST = ("test", "10.77.2.0/24")
@@ -165,24 +165,27 @@ class Lab:
             old = self.hosts.get(spec.name)
             if old is not None and old.spec == spec and old.container in alive:
                 continue
-            address = old.address if old else self._free_address()
-            host = Host(spec, address, f"{self.network}-{spec.name}", self.network)
+            host = Host(spec, self._address(spec.name), f"{self.network}-{spec.name}", self.network)
             self.hosts[spec.name] = host
             fresh.append(host)
         self._record()
         _together(*(lambda host=host: self._start_host(host) for host in fresh))
-        self.known_hosts.write_text(hosts.known_hosts(list(self.hosts.values()), self.state))
+        write_whole(self.known_hosts, hosts.known_hosts(list(self.hosts.values()), self.state))
 
     def _start_host(self, host: Host) -> None:
         hosts.create(host, [self._label], self.state)
         hosts.finish(host, self.sudo_password)
 
-    def _free_address(self) -> str:
-        taken = {host.address for host in self.hosts.values()}
-        for address in list(map(str, self.subnet))[FIRST_HOST:-1]:
-            if address not in taken:
-                return address
-        raise LabError(f"no address left in {self.subnet}")
+    def _address(self, name: str) -> str:
+        """The host's address: the same for as long as the lab lives, and never another's, so that no host key is
+        looked up where somebody else's was known."""
+        if name not in self._addresses:
+            taken = set(self._addresses.values())
+            free = (address for address in map(str, list(self.subnet)[FIRST_HOST:-1]) if address not in taken)
+            self._addresses[name] = next(free, "")
+            if not self._addresses[name]:
+                raise LabError(f"no address left in {self.subnet}")
+        return self._addresses[name]
 
     @property
     def _label(self) -> str:
@@ -194,20 +197,20 @@ class Lab:
         return found
 
     def _load_hosts(self) -> None:
-        found = map(hosts.host_from_json, self._recorded().get("hosts", []))
-        self.hosts = {host.name: host for host in found}
+        recorded = self._recorded()
+        self.hosts = {host.name: host for host in map(hosts.host_from_json, recorded.get("hosts", []))}
+        self._addresses: dict[str, str] = recorded.get("addresses", {})
 
     def _record(self, *, ready: bool | None = None) -> None:
         """Write the state file; `ready` stays as it was unless given."""
         ready = self._recorded().get("ready", False) if ready is None else ready
-        new = self.state / "lab.json.new"
         data = {
             "subnet": str(self.subnet),
             "ready": ready,
             "hosts": [host.as_json() for host in self.hosts.values()],
+            "addresses": self._addresses,
         }
-        new.write_text(json.dumps(data, indent=1))
-        new.rename(self.state / "lab.json")
+        write_whole(self.state / "lab.json", json.dumps(data, indent=1))
 
 
 def _together(*jobs: Callable[[], object]) -> None:

@@ -6,6 +6,7 @@ Must never print a secret: commands take secrets on standard input or from files
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -61,6 +62,13 @@ def tail(text: str, lines: int = 15) -> str:
 def say(text: str) -> None:
     """One line of progress on standard error."""
     print(f"lab: {text}", file=sys.stderr, flush=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that others may read or write at the same time: they see all of it, or the old one."""
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(text)
+    new.rename(path)
 
 
 @contextmanager
