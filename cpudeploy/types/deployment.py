@@ -116,6 +116,8 @@ class HuggingFace(Struct, frozen=True, kw_only=True, tag="huggingface", tag_fiel
     revision: str = "main"
     quant: str | None = None
     files: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    """Globs of files to leave out of what `files`, or the format, would take."""
     mmproj: str | None = None
     """Glob of the file that lets the model see."""
     token: SecretRef | None = None
@@ -128,6 +130,7 @@ class ModelScope(Struct, frozen=True, kw_only=True, tag="modelscope", tag_field=
     revision: str = "master"
     quant: str | None = None
     files: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     mmproj: str | None = None
     token: SecretRef | None = None
 
@@ -159,8 +162,9 @@ class Placement(Struct, frozen=True, kw_only=True):
 
     context: tokens one request may use, None: min(8192, what the model was trained for).
     parallel: requests at a time. cpus: `auto`, `cores:N` (physical cores), a cpu list, `numa:N`, `shared`.
-    memory: bytes of the container's limit, None: what sizing works out. listen: as written: an address,
-    a network, an interface or `host`.
+    memory: bytes of the container's limit, None: what sizing works out. kv: bytes of the KV cache where
+    somebody set it by hand, None: what context and parallel need. listen: as written: an address, a network,
+    an interface or `host`.
     """
 
     model: str
@@ -178,6 +182,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     parallel: int = 1
     cpus: str = "auto"
     memory: int | None = None
+    kv: int | None = None
     served_name: str
     api_key: SecretRef | None = None
     open: bool = False
