@@ -26,7 +26,8 @@ _LEVELS = (
     # uvicorn and others: `ERROR:    `
     re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL):\s+"),
 )
-_PYTHON_WARNING = re.compile(r"\b\w*Warning: ")
+_UNASKED = re.compile(r"\b\w*Warning: |^Exception ignored in")
+"""What Python itself says beside a program's own words."""
 _ERROR = re.compile(
     r"\b(error|fatal|failed|exception|invalid|cannot|can't|couldn't|unable|not found|insufficient)\b"
     r"|Error\b|Exception\b|Killed",
@@ -56,7 +57,7 @@ class _Line:
 
     @property
     def quiet(self) -> bool:
-        return self.level in _QUIET or (not self.level and bool(_PYTHON_WARNING.search(self.text)))
+        return self.level in _QUIET or (not self.level and bool(_UNASKED.search(self.text)))
 
 
 def plain(line: str) -> str:
@@ -111,8 +112,21 @@ def root_cause(log: Sequence[str]) -> str:
         if not _ELSEWHERE.search(exception):
             return _cut(exception)
         elsewhere = elsewhere or exception
-    loud = (line.text.strip() for line in lines if _is_error(line))
+    loud = (line.text.strip() for line in _outside_tracebacks(lines) if _is_error(line))
     return _cut(elsewhere or next(loud, ""))
+
+
+def _outside_tracebacks(lines: Iterable[_Line]) -> Iterator[_Line]:
+    """Lines that belong to no traceback, nor are what it came to."""
+    inside: set[str] = set()
+    for line in lines:
+        if line.text.strip() == _TRACEBACK:
+            inside.add(line.process)
+        elif line.process in inside:
+            if line.text.strip() and not line.text[:1].isspace():
+                inside.discard(line.process)
+        else:
+            yield line
 
 
 def _is_error(line: _Line) -> bool:

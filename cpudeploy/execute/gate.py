@@ -112,15 +112,14 @@ class HealthGate:
             if answer is not None and _asks_instead(check, answer):
                 check, same, last = check.instead or check, 0, ""
                 continue
-            final = ready and answer is not None and is_final(check, answer.status)
-            same, last = (same + 1 if final and wrong == last else 1), wrong
+            verdict = answer is not None and is_final(check, answer.status)
+            same, last = (same + 1 if wrong == last else 1), wrong
             missing = f"check {check.name} ({check.method} {check.path}): {wrong}"
             do = self._advice(check, answer)
-            if final and same >= _FINAL_AFTER:
-                raise self._verdict(
-                    f"does not serve, and waiting won't change it: {missing}", do, answered=True
-                )
-            self._pause(missing, do, answered=answer is not None)
+            if ready and verdict and same >= _FINAL_AFTER:
+                told = f"does not serve, and waiting won't change it: {missing}"
+                raise self._verdict(told, do, answered=True)
+            self._pause(missing, do, answered=verdict)
 
     def _advice(self, check: Check, answer: Answer | None) -> str:
         if answer is None:
@@ -160,7 +159,7 @@ class HealthGate:
 
     def _pause(self, missing: str, do: str = "", *, answered: bool = False) -> None:
         """Wait for the next look, showing life; raises at the deadline, saying what is `missing` and, where
-        the playbook does not know, what to `do`. `answered`: it was the model that said so."""
+        the playbook does not know, what to `do`. `answered`: the model has said why."""
         if self._deadline.past:
             told = f"does not serve after {self._deadline_s} s: {missing}"
             raise self._verdict(told, do or _LONGER, answered=answered)
