@@ -68,7 +68,7 @@ def plain(line: str) -> str:
 
 def words(line: str) -> str:
     """What a line says, without time, level and process."""
-    return _cut(_parsed(line).text.strip())
+    return _cut(_parsed(line).text)
 
 
 def last_words(log: Iterable[str]) -> str:
@@ -97,10 +97,10 @@ def shown(log: Sequence[str], count: int) -> tuple[str, ...]:
     """At most `count` lines for people: the last that say something, and before them the first real error
     where it is not among them."""
     lines = telling(log, count)
-    said = root_cause(log).removesuffix("…")
-    if not said or any(said in line for line in lines):
+    said = root_cause(log)[: _SHOWN // 2]
+    if not said or any(said in " ".join(line.split()) for line in lines):
         return lines
-    first = next((plain(line) for line in log if said in line), "")
+    first = next((line for line in map(plain, log) if said in " ".join(line.split())), "")
     return (first, *lines[1 - count :]) if first else lines
 
 
@@ -196,4 +196,5 @@ def _parsed(line: str) -> _Line:
 
 
 def _cut(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -36,7 +36,7 @@ ENGINE = "(EngineCore_DP0 pid=14) ERROR 11-30 20:22:26 [core.py:1510] "
         ),
         ("[W1130 20:22:24.627337854 utils.cpp:68] Warning: NUMA binding", "Warning: NUMA binding"),
         ("INFO:     Application startup complete.", "Application startup complete."),
-        ("\rshards:   0%\rshards: 100%\n", "shards: 100%"),
+        ("\rshards:   0%\rshards:  50%\n", "shards: 50%"),
         ("plain", "plain"),
     ],
 )

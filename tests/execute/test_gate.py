@@ -154,8 +154,8 @@ def test_what_hangs_in_silence_ends_with_its_last_words(model: Model) -> None:
     )
     failure = model.failure(LOADED, s=1)
     assert "does not serve after 1 s" in failure.what
-    assert failure.cause == "it hangs; the last it said: Loading shards:  50% | 1/2"
-    assert set(model.alive) == {"Loading shards:  50% | 1/2"}
+    assert failure.cause == "it hangs; the last it said: Loading shards: 50% | 1/2"
+    assert set(model.alive) == {"Loading shards: 50% | 1/2"}
     assert "start_s" in failure.do
 
 
