@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from cpudeploy.execute.failure import diagnose
+from cpudeploy.manifest import load_playbook
 from tests.acceptance.site import TINY_FILE, Site, bare_hosts, make_site
-from tests.factories import playbooks
 from tests.lab import engine, llama, models
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
@@ -61,7 +61,7 @@ def run_server(*arguments: str, address_space: int | None = None) -> tuple[int, 
 def told(end: tuple[int, list[str]]) -> tuple[str, str]:
     code, log = end
     assert code == 1, log
-    return diagnose(playbooks()["llama-cpp"].diagnose, code, False, log)
+    return diagnose(load_playbook("llama-cpp", ()).diagnose, code, False, log)
 
 
 @pytest.mark.parametrize(
