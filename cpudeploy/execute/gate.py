@@ -174,7 +174,9 @@ class HealthGate:
         what = self._redact(f"{self._wait.container} {told}")
         failure = self._failure(what, None, False, self._restarts or 0, do)
         if not failure.cause and not answered and (said := last_words(failure.log)):
-            failure = msgspec.structs.replace(failure, cause=f"it hangs; the last it said: {said}")
+            failure = msgspec.structs.replace(
+                failure, cause=f"it still loads, or hangs; the last it said: {said}"
+            )
         return ModelNotServing(failure)
 
     def _failure(self, what: str, exit_code: int | None, oom: bool, restarts: int, otherwise: str) -> Failure:

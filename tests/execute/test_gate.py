@@ -154,7 +154,7 @@ def test_what_hangs_in_silence_ends_with_its_last_words(model: Model) -> None:
     )
     failure = model.failure(LOADED, s=1)
     assert "does not serve after 1 s" in failure.what
-    assert failure.cause == "it hangs; the last it said: Loading shards: 50% | 1/2"
+    assert failure.cause == "it still loads, or hangs; the last it said: Loading shards: 50% | 1/2"
     assert set(model.alive) == {"Loading shards: 50% | 1/2"}
     assert "start_s" in failure.do
 
@@ -163,7 +163,8 @@ def test_what_never_answers_is_told_as_hanging(model: Model) -> None:
     model.answers["health"] = Request.cut
     model.log = "0.00.002.234 I load_model: loading model 'x.gguf'\n"
     assert (
-        model.failure(LOADED, s=1).cause == "it hangs; the last it said: load_model: loading model 'x.gguf'"
+        model.failure(LOADED, s=1).cause
+        == "it still loads, or hangs; the last it said: load_model: loading model 'x.gguf'"
     )
 
 
