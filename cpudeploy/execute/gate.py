@@ -43,6 +43,7 @@ _LONGER = (
 _OTHER_KEY = (
     "take out of image, args or env what gives it another key: the one of the manifest's api_key was sent"
 )
+_OPEN = "take out of image, args or env what lets it answer without the key"
 _NO_KEY = "take out of image, args or env what asks for a key, or give the model an api_key"
 _OTHER_NAME = "take out of image or args what gives it another name, or make that its served_name"
 _UNAUTHORISED = (401, 403)
@@ -112,21 +113,24 @@ class HealthGate:
             if answer is not None and _asks_instead(check, answer):
                 check, same, last = check.instead or check, 0, ""
                 continue
-            verdict = answer is not None and is_final(check, answer.status)
+            verdict = answer is not None and is_final(answer.status)
             same, last = (same + 1 if wrong == last else 1), wrong
             missing = f"check {check.name} ({check.method} {check.path}): {wrong}"
-            do = self._advice(check, answer)
+            do = self._advice(check, answer, verdict)
             if ready and verdict and same >= _FINAL_AFTER:
                 told = f"does not serve, and waiting won't change it: {missing}"
                 raise self._verdict(told, do, answered=True)
             self._pause(missing, do, answered=verdict)
 
-    def _advice(self, check: Check, answer: Answer | None) -> str:
-        if answer is None:
+    def _advice(self, check: Check, answer: Answer | None, verdict: bool) -> str:
+        """What to do where no rule of the playbook fits."""
+        if answer is None or not verdict:
             return _LONGER
+        if check.status in _UNAUTHORISED:
+            return _OPEN
         if answer.status in _UNAUTHORISED and check.auth:
             return _NO_KEY if self._key is None else _OTHER_KEY
-        return _OTHER_NAME if check.equals is not None and answer.status == check.status else _LONGER
+        return _OTHER_NAME if check.equals is not None and answer.status == check.status else _CORRECT
 
     def _running(self) -> dict[str, Any]:
         """Inspect; raises when the container is not up, or was restarted since the gate began."""

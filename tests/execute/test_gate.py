@@ -116,6 +116,13 @@ def test_a_key_that_is_not_accepted_is_told_as_that(model: Model, key: str | Non
     assert do in failure.do
 
 
+def test_one_that_answers_without_the_key_is_not_called_slow(model: Model) -> None:
+    closed = Check(name="refused without the key", path="/v1/models", status=401, auth=False)
+    failure = model.failure(LOADED, LISTED, closed, key="ours", s=3600)
+    assert "HTTP 200" in failure.what
+    assert "without the key" in failure.do
+
+
 def test_one_that_is_not_ready_is_waited_for_whatever_it_answers(model: Model) -> None:
     """Until its first check has passed nothing it says is the last word."""
     starting = [lambda request: request.json({}, 404)] * 30
