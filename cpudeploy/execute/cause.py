@@ -40,9 +40,11 @@ _CHAINED = (
     "The above exception was the direct cause of the following exception:",
 )
 _ELSEWHERE = re.compile(
-    r"see (the )?(root cause|stack ?trace)|see above|worker failed with error|cancelled", re.IGNORECASE
+    r"see (the )?(root cause|stack ?trace)|see above|hit an exception|failed to start|cancelled",
+    re.IGNORECASE,
 )
-_ENDED_BY_OTHERS = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "EngineDeadError"})
+"""What only says that something else failed."""
+_ENDED_BY_OTHERS = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError"})
 _VALIDATION = re.compile(r"\d+ validation errors? for ")
 _VALIDATION_TAIL = re.compile(r" \[type=\w+.*$")
 
@@ -112,8 +114,9 @@ def root_cause(log: Sequence[str]) -> str:
         if not _ELSEWHERE.search(exception):
             return _cut(exception)
         elsewhere = elsewhere or exception
-    loud = (line.text.strip() for line in _outside_tracebacks(lines) if _is_error(line))
-    return _cut(elsewhere or next(loud, ""))
+    loud = [line.text for line in _outside_tracebacks(lines) if _is_error(line)]
+    own = next((text for text in loud if not _ELSEWHERE.search(text)), "")
+    return _cut(own or elsewhere or next(iter(loud), ""))
 
 
 def _outside_tracebacks(lines: Iterable[_Line]) -> Iterator[_Line]:

@@ -122,6 +122,17 @@ def test_when_all_only_point_elsewhere_one_of_them_is_better_than_nothing() -> N
     assert root_cause(log) == "RuntimeError: Engine core initialization failed. See root cause above."
 
 
+def test_a_process_that_was_killed_leaves_no_traceback_of_its_own() -> None:
+    died = "Worker proc VllmWorker-0 died unexpectedly, shutting down executor."
+    log = [
+        f"{ENGINE}{died}",
+        f"{ENGINE}EngineCore failed to start.",
+        *traceback("RuntimeError: cancelled", said_by=ENGINE),
+        *traceback("RuntimeError: Engine core initialization failed. See root cause above."),
+    ]
+    assert root_cause(log) == died
+
+
 def test_a_traceback_that_is_cut_off_is_no_cause() -> None:
     assert root_cause(traceback("x")[:3]) == ""
 
