@@ -80,7 +80,10 @@ def push(site: Site, name: str) -> str:
     ("name", "told"),
     [
         ("crashes", ("exit code 127", "libgomp.so.1")),
-        ("hangs", (f"does not serve after {PATIENCE_S} s", "or hangs; the last it said: loading, and loading")),
+        (
+            "hangs",
+            (f"does not serve after {PATIENCE_S} s", "or hangs; the last it said: loading, and loading"),
+        ),
         ("misnames", ("does not serve", "another", "served_name")),
         ("eats", ("memory",)),
         ("ends", ("stopped by itself (exit code 0)", "done for today")),
