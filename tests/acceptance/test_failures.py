@@ -148,7 +148,7 @@ def repository(lab: Lab, name: str, content: bytes) -> str:
         ({"source": "without a tensor"}, ("attn_q.weight' not found", "another conversion")),
         ({"args": ["--ctx-size", "3000000"]}, ("reached its memory limit", "lower context or parallel")),
         (
-            {"args": ["--threads", "1000"]},
+            {"args": ["--threads", "1000"], "memory": "2GiB"},
             (f"does not serve after {PATIENCE_S} s", "it still loads, or hangs; the last it said"),
         ),
     ],
@@ -184,7 +184,7 @@ def test_one_that_served_and_ends_is_brought_back_and_told(site: Site) -> None:
         site.run("apply", "--playbooks", "playbooks")
         assert "serving" in site.run("status", "--playbooks", "playbooks")
         served = site.inspect(HOST, CONTAINER)
-        site.on(HOST).check_output("docker exec %s touch /tmp/die", CONTAINER)
+        site.on(HOST).check_output("docker exec %s sh -c ': >/tmp/die'", CONTAINER)
         for _ in range(100):
             again = site.inspect(HOST, CONTAINER)
             if again["RestartCount"] and again["State"]["Running"]:
