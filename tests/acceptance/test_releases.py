@@ -21,7 +21,7 @@ BROKEN = "--no-such-flag"
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One host that serves the tiny model, as its second release has it."""
-    bare_hosts(lab, HostSpec(HOST, "bookworm"))
+    bare_hosts(lab, HostSpec(HOST, "bookworm", engine=True))
     site = make_site(lab, tmp_path_factory.mktemp("site"), HOST)
     site.run("apply")
     tiny(site)["context"] = 1024

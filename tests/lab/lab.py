@@ -88,6 +88,7 @@ class Lab:
         """Start the lab, or what is missing of it; without `services` only the hosts."""
         with engine.held():
             self.build(sorted({spec.suite for spec in specs}))
+            _import_engines(specs)
             with self._locked(), step(f"start lab {self.name}"):
                 self._prepare()
                 jobs: list[Callable[[], object]] = [lambda: self._add(specs)]
@@ -101,6 +102,7 @@ class Lab:
         """Start more hosts in a running lab, or the same ones anew where their spec changed."""
         for suite in {spec.suite for spec in specs}:
             images.import_host(suite)
+        _import_engines(specs)
         with self._locked():
             self._add(specs)
         return [self.hosts[spec.name] for spec in specs]
@@ -211,6 +213,11 @@ class Lab:
             "addresses": self._addresses,
         }
         write_whole(self.state / "lab.json", json.dumps(data, indent=1))
+
+
+def _import_engines(specs: Sequence[HostSpec]) -> None:
+    for suite in sorted({spec.suite for spec in specs if spec.engine}):
+        images.make_engine_host(suite)
 
 
 def _together(*jobs: Callable[[], object]) -> None:
