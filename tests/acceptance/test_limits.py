@@ -43,7 +43,7 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def facts(site: Site) -> dict[str, Any]:
-    return json.loads(site.run("facts", "--format", "json"))
+    return site.json("facts")
 
 
 def test_a_cpuset_leaves_only_its_core(facts: dict[str, Any]):
