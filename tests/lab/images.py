@@ -139,8 +139,9 @@ def import_host(suite: str) -> None:
     engine.import_image(rootfs, host_image(suite), rootfs.name, ['CMD ["/sbin/lab-init"]'])
 
 
-def make_engine_host(suite: str) -> None:
-    """Have the host image with the distribution's Docker, as its own package manager installs it."""
+def make_engine_host(suite: str, network: str) -> None:
+    """Have the host image with the distribution's Docker, as its own package manager installs it, from a
+    `network` of a lab."""
     image, key = host_image(suite, engine=True), f"{host_rootfs(suite).name} {INSTALL_ENGINE}"
     key = cache.key_of(key)
     with cache.lock(f"engine-host-{suite}"):
@@ -150,7 +151,8 @@ def make_engine_host(suite: str) -> None:
         with step(f"make {image}"):
             engine.docker("rm", "--force", name, check=False)
             try:
-                engine.docker("run", "--name", name, host_image(suite), "sh", "-ec", INSTALL_ENGINE)
+                place = ["--name", name, "--network", network]
+                engine.docker("run", *place, host_image(suite), "sh", "-ec", INSTALL_ENGINE)
                 changes = ['CMD ["/sbin/lab-init"]', f"LABEL cpudeploy.lab.key={key}"]
                 engine.docker(
                     "commit", *(word for each in changes for word in ("--change", each)), name, image

@@ -88,7 +88,6 @@ class Lab:
         """Start the lab, or what is missing of it; without `services` only the hosts."""
         with engine.held():
             self.build(sorted({spec.suite for spec in specs}))
-            _import_engines(specs)
             with self._locked(), step(f"start lab {self.name}"):
                 self._prepare()
                 jobs: list[Callable[[], object]] = [lambda: self._add(specs)]
@@ -102,7 +101,6 @@ class Lab:
         """Start more hosts in a running lab, or the same ones anew where their spec changed."""
         for suite in {spec.suite for spec in specs}:
             images.import_host(suite)
-        _import_engines(specs)
         with self._locked():
             self._add(specs)
         return [self.hosts[spec.name] for spec in specs]
@@ -175,6 +173,8 @@ class Lab:
         write_whole(self.known_hosts, hosts.known_hosts(list(self.hosts.values()), self.state))
 
     def _start_host(self, host: Host) -> None:
+        if host.spec.engine:
+            images.make_engine_host(host.spec.suite, self.network)
         hosts.create(host, [self._label], self.state)
         hosts.finish(host, self.sudo_password)
 
@@ -213,11 +213,6 @@ class Lab:
             "addresses": self._addresses,
         }
         write_whole(self.state / "lab.json", json.dumps(data, indent=1))
-
-
-def _import_engines(specs: Sequence[HostSpec]) -> None:
-    for suite in sorted({spec.suite for spec in specs if spec.engine}):
-        images.make_engine_host(suite)
 
 
 def _together(*jobs: Callable[[], object]) -> None:
