@@ -117,7 +117,7 @@ def test_more_context_than_there_is_memory() -> None:
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One host. Its playbook waits for less time than ours, and lets people say threads and context themselves."""
-    bare_hosts(lab, HostSpec(HOST, "bookworm"))
+    bare_hosts(lab, HostSpec(HOST, "bookworm", engine=True))
     folder = tmp_path_factory.mktemp("site")
     site = make_site(lab, folder, HOST)
     ours = yaml.safe_load((Path(__file__).parents[2] / "playbooks" / "llama-cpp.yaml").read_text())
