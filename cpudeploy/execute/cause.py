@@ -75,8 +75,7 @@ def words(line: str) -> str:
 
 def last_words(log: Iterable[str]) -> str:
     """The last line that says something; empty when none does."""
-    shown = telling(log, 1)
-    return words(shown[0]) if shown else ""
+    return "".join(map(words, telling(log, 1)))
 
 
 def telling(log: Iterable[str], count: int) -> tuple[str, ...]:
