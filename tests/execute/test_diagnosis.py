@@ -120,6 +120,53 @@ def test_without_a_rule_the_exception_that_matters_is_told(log: str) -> None:
         ),
     ],
 )
-def test_what_vllm_0_21_says_in_words_of_its_own(line: str, cause: str, do: str) -> None:
+def test_what_vllm_0_21_says_by_its_source(line: str, cause: str, do: str) -> None:
     told = diagnose(load_playbook("vllm-cpu", ()).diagnose, 1, False, [line])
     assert cause in told[0] and do in told[1], told
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata, file not fully "
+            "covered",
+            "truncated or corrupt",
+        ),
+        (
+            "OSError: It looks like the config file at '/models/config.json' is not a valid JSON file.",
+            "truncated or corrupt",
+        ),
+        (
+            "  Value error, The repository /models contains custom code which must be executed to correctly load the "
+            "model. You can inspect the repository content at /models .",
+            "Python code of its own",
+        ),
+        (
+            "ValueError: Invalid repository ID or local directory specified: '/models'.",
+            "a file of the model is not in the container",
+        ),
+        (
+            "RuntimeError: Cannot find any model weights with `/models`",
+            "a file of the model is not in the container",
+        ),
+        (
+            "(EngineCore pid=9) ERROR 11-30 20:22:30 [multiproc_executor.py:315] Worker proc VllmWorker-0 died "
+            "unexpectedly (exit code: -4), shutting down executor.",
+            "illegal instruction",
+        ),
+        (
+            "(EngineCore pid=9) ERROR 11-30 20:22:30 [multiproc_executor.py:315] Worker proc VllmWorker-0 died "
+            "unexpectedly (exit code: -9), shutting down executor.",
+            "a rank was killed",
+        ),
+    ],
+)
+def test_what_its_libraries_say(line: str, cause: str) -> None:
+    assert cause in diagnose(load_playbook("vllm-cpu", ()).diagnose, 1, False, [line])[0]
+
+
+def test_a_suggestion_to_trust_code_is_not_taken_for_the_cause() -> None:
+    """vLLM makes it whatever is wrong with a processor."""
+    said = "RuntimeError: Failed to load the processor. If it is custom, consider setting `trust_remote_code=True`"
+    assert diagnose(load_playbook("vllm-cpu", ()).diagnose, 1, False, [said]) == (said, "")
