@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import HostError
 from ..types.base import Unknown
-from ..types.deployment import HostPath, Placement
+from ..types.deployment import HostPath, Placement, Upload
 from ..types.facts import Blob, Disk, File, Question
 from ..types.names import STATE_DIR
 from ..types.operation import Fetch, Operation
@@ -128,6 +128,8 @@ def bytes_to_load(context: HostContext, placement: Placement, weights: ResolvedW
 
 def _way(context: HostContext, placement: Placement) -> tuple[str, str]:
     """How the files come, and what the plan says about it: nothing where the host simply downloads them."""
+    if isinstance(placement.source, Upload):
+        return "controller", " from this machine"
     if placement.fetch == "controller":
         return "controller", " through this machine (fetch: controller)"
     if placement.fetch == "host":
@@ -170,7 +172,8 @@ def _as_found(folder: dict[str, int]) -> dict[str, int] | None:
 def _checksum(weights: ResolvedWeights, files: Sequence[WeightFile]) -> str:
     if len(files) == 1:
         return f"sha256:{files[0].sha256[:12]}…"
-    return f"{len(files)} files at {weights.revision[:12]}"
+    at = f" at {weights.revision[:12]}" if weights.revision else ""
+    return f"{len(files)} files{at}"
 
 
 def _unread(placement: Placement, weights: ResolvedWeights) -> Change:
