@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from ..errors import HubError
 from ..types.resolved import ResolvedWeights, WeightFile
 from .cache import Cache
-from .local import read_local
+from .local import LocalModel, read_local
 from .selection import Format
 from .trees import tree_id
 
@@ -24,7 +24,7 @@ _AT_ONCE = 2
 
 def from_here(path: Path, form: Format, cache: Cache) -> ResolvedWeights:
     """The model at `path`. Raises HubError where it can't be read, or a link in it leads elsewhere."""
-    found = read_local(path, form)
+    found = _read(path, form)
     chosen = found.chosen
     paths = [found.folder / file.path for file in chosen.files]
     for each in paths:
@@ -50,6 +50,15 @@ def from_here(path: Path, form: Format, cache: Cache) -> ResolvedWeights:
     )
 
 
+def _read(path: Path, form: Format) -> LocalModel:
+    try:
+        return read_local(path, form)
+    except HubError as error:
+        if path.is_dir() and form == "gguf":  # nothing stands beside `upload` to choose with
+            error.do = "name the file itself: `upload: folder/model.gguf`"
+        raise
+
+
 def local_sha256(path: Path, cache: Cache) -> tuple[str, int]:
     """Checksum and bytes of a file of this machine; read only when it is not as it was. Raises HubError."""
     try:
@@ -72,6 +81,15 @@ def local_sha256(path: Path, cache: Cache) -> tuple[str, int]:
         raise HubError(
             f"can't be read ({error.strerror or error})", where=str(path), do="check the path and its rights"
         ) from None
+
+
+def changed(file: WeightFile, folder: Path | None) -> str:
+    """Why a file of this machine is not what a plan names; empty where it is. `folder`: of the cache."""
+    try:
+        sha256, _ = local_sha256(Path(file.upload), Cache(folder))
+    except HubError as error:
+        return error.what
+    return "" if sha256 == file.sha256 else "it changed since this was planned"
 
 
 def _identity(stat: os.stat_result) -> str:
