@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..errors import HostError
 from ..types.base import Unknown
@@ -26,10 +26,14 @@ def weights_folder(context: HostContext, placement: Placement, weights: Resolved
 
 
 def weights_changes(
-    context: HostContext, placement: Placement, weights: ResolvedWeights
+    context: HostContext,
+    placement: Placement,
+    weights: ResolvedWeights,
+    brought: Collection[str] = (),
 ) -> tuple[Change, ...]:
     """Claim, fetch what is missing, link the folder. A file already on the host only has to be there. Where
-    too little is known of a file, the change says so and can't be carried out."""
+    too little is known of a file, the change says so and can't be carried out. `brought`: sha256 of files
+    that changes before this one bring; fetching such a one then ends where it begins."""
     facts = context.facts
     if isinstance(placement.source, HostPath):
         _refuse_missing(context, placement.source.path)
@@ -48,7 +52,9 @@ def weights_changes(
     )
     if not missing and linked:
         return ()
-    to_fetch = sum(file.size - held.partial.get(file.sha256, 0) for file in missing)
+    shared = sum(file.size for file in missing if file.sha256 in brought)
+    fetched = [file for file in missing if file.sha256 not in brought]
+    to_fetch = sum(file.size - held.partial.get(file.sha256, 0) for file in fetched)
     root = context.host.weights_dir
     at_least = {}
     if isinstance(facts.disks.get(root), Disk):
@@ -83,9 +89,10 @@ def weights_changes(
     link = {"weights": root, "tree": weights.tree, "files": files}
     operations.append(script("link-tree", link, id="link", deadline_s=60))
     entry = weights.entry or weights.source
-    begun = sum(held.partial.get(file.sha256, 0) for file in missing)
+    begun = sum(held.partial.get(file.sha256, 0) for file in fetched)
     resume = f" · {decimal_size(begun)} already there" if begun else ""
-    what = f"{decimal_size(to_fetch)} to fetch{resume}{why_way} · {_checksum(weights, wanted)}"
+    once = f" · {decimal_size(shared)} come with another model" if shared else ""
+    what = f"{decimal_size(to_fetch)} to fetch{resume}{why_way}{once} · {_checksum(weights, wanted)}"
     return (
         Change(
             id=f"weights:{weights.tree}",
@@ -102,6 +109,16 @@ def weights_changes(
             operations=tuple(operations),
             revert=(),
         ),
+    )
+
+
+def brought_by(changes: Iterable[Change]) -> frozenset[str]:
+    """sha256 of the files that changes fetch."""
+    return frozenset(
+        operation.file.sha256
+        for change in changes
+        for operation in change.operations
+        if isinstance(operation, Fetch)
     )
 
 

@@ -15,11 +15,12 @@ import pytest
 from cpudeploy.execute.fetch import fetch
 from cpudeploy.resolve.cache import Cache
 from cpudeploy.resolve.hub import Hub
+from cpudeploy.resolve.modelscope import Scope
 from cpudeploy.resolve.weights import Asking, resolve_weights
 from cpudeploy.secrets import Secrets
-from cpudeploy.transport import connect
+from cpudeploy.transport import Connection, connect
 from cpudeploy.types.base import SecretRef
-from cpudeploy.types.deployment import Host, HuggingFace, Ssh
+from cpudeploy.types.deployment import Host, HuggingFace, ModelScope, Ssh
 from cpudeploy.types.operation import Fetch
 from cpudeploy.types.resolved import WeightFile
 from tests.acceptance.site import TINY, TINY_FILE, Site, bare_hosts, make_site
@@ -58,6 +59,16 @@ def blobs(site: Site) -> dict[str, str]:
     return {Path(name).name: links for name, links in names.items() if not name.endswith(".meta")}
 
 
+def with_curl(site: Site) -> None:
+    site.on(HOST).check_output("command -v curl || { apt-get update -qq && apt-get install -yqq curl; }")
+
+
+def connected(site: Site, secrets: Secrets) -> Connection:
+    config = str(site.lab.state / "ssh_config")
+    ssh = Ssh(address=site.lab.hosts[HOST].address, user="root", config=config)
+    return connect(Host(name=HOST, ssh=ssh), secrets)
+
+
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -89,6 +100,46 @@ def test_the_same_content_from_modelscope_is_not_fetched_again(site: Site, tmp_p
     site.run("apply")
 
 
+@pytest.mark.parametrize("via", ["host", "controller"])
+def test_a_private_repository_of_modelscope_is_had_with_a_token_that_its_storage_never_sees(
+    site: Site, tmp_path: Path, via: str
+) -> None:
+    files = tmp_path / "repos" / "corp" / "own" / "files"
+    files.mkdir(parents=True)
+    shutil.copy(models.tiny(), files / "own.gguf")
+    with (files / "own.gguf").open("ab") as file:
+        file.write(via.encode())  # another content each time: what is there is not fetched
+    (files.parent / "repo.json").write_text('{"private": true}')
+    (tmp_path / "repos" / "tokens.json").write_text(
+        '{"ms-planted": {"name": "reader", "access": ["corp/own"]}}'
+    )
+    (tmp_path / "token").write_text("ms-planted")
+    secrets, ref = Secrets(tmp_path), SecretRef(kind="from_file", name="token")
+    if via == "host":
+        with_curl(site)
+    with serve_modelscope(tmp_path / "repos", tmp_path / "log", site.lab.hub.address) as url:
+        asking = Asking(hub=Hub(), secrets=secrets, cache=Cache(None), held={}, scope=Scope(origin=url))
+        found = resolve_weights(ModelScope(repo="corp/own", token=ref), "gguf", asking)
+        (wanted,) = (each for each in found.files if isinstance(each, WeightFile))
+        (tmp_path / "log").write_text("")
+        operation = Fetch(id="1", deadline_s=60, weights_dir="/srv/scope", file=wanted, via=via)
+        connection = connected(site, secrets)
+        try:
+            fetch(connection, operation, secrets, lambda *_: None, lambda _: None)
+        finally:
+            connection.close()
+        asked = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    told = site.on(HOST).check_output(f"sha256sum < /srv/scope/blobs/{wanted.sha256}")
+    assert told.split()[0] == wanted.sha256 == sha256(files / "own.gguf")
+    api = int(url.rpartition(":")[2])
+    assert {(each["port"] == api, each["status"], each["token"]) for each in asked} == {
+        (True, 302, "reader"),
+        (False, 200, None),
+    }
+    mine = {each["client"] == site.lab.hosts[HOST].address for each in asked}
+    assert mine == {via == "host"}
+
+
 def test_another_file_in_its_place_is_a_change_and_a_saved_plan_of_it_goes_stale(site: Site) -> None:
     path = site.folder / "models" / "mine.gguf"
     before = site.inspect(HOST, "rag_mine_0")["Id"]
@@ -111,7 +162,7 @@ def test_a_gated_repository_that_a_mirror_lacks_comes_from_the_hub_with_the_toke
 ) -> None:
     """By the host's own curl; the token is in no argument on the way and goes nowhere else."""
     hub, host = site.lab.hub, site.on(HOST)
-    host.check_output("command -v curl || { apt-get update -qq && apt-get install -yqq curl; }")
+    with_curl(site)
     (tmp_path / "token").write_text(hub.token)
     secrets, ref = Secrets(tmp_path), SecretRef(kind="from_file", name="token")
     with serving(b"", address=hub.address) as mirror:
@@ -129,13 +180,10 @@ def test_a_gated_repository_that_a_mirror_lacks_comes_from_the_hub_with_the_toke
             while not over.wait(0.1):
                 seen.append(site.lab.hosts[HOST].exec(["sh", "-c", "cat /proc/[0-9]*/cmdline"]).stdout)
 
-        ssh = Ssh(
-            address=site.lab.hosts[HOST].address, user="root", config=str(site.lab.state / "ssh_config")
-        )
         folder = "/srv/gated"
         fetching: dict[str, Any] = {"id": "1", "deadline_s": 60, "weights_dir": folder, "via": "host"}
         notes: list[str] = []
-        connection = connect(Host(name=HOST, ssh=ssh), secrets)
+        connection = connected(site, secrets)
         hub.break_requests(match=TINY_FILE, rate=file.size / 2)
         watcher = threading.Thread(target=watch)
         watcher.start()

@@ -278,6 +278,36 @@ def test_a_host_without_curl_is_told_what_to_do(host: Host, server: FileServer, 
     assert "install curl" in error.value.do
 
 
+@pytest.mark.parametrize(
+    ("version", "cookie", "trusted"),
+    [
+        ("7.57.0", "", False),
+        ("7.58.0", "", True),
+        ("7.63.0", "session", False),
+        ("7.64.1-DEV", "session", True),
+        ("8.5.0", "session", True),
+    ],
+)
+def test_a_curl_that_would_pass_a_token_on_is_not_used(
+    host: Host, server: FileServer, tmp_path: Path, version: str, cookie: str, trusted: bool
+) -> None:
+    curl = tmp_path / "bin" / "curl"
+    curl.parent.mkdir()
+    said = f'[ "$1" = --version ] && echo "curl {version} (x86_64)" && exit'
+    curl.write_text(f'#!/bin/sh\n{said}\nexec {shutil.which("curl")} "$@"\n')
+    curl.chmod(0o755)
+    host.shell.env = {"PATH": f"{curl.parent}:{os.environ['PATH']}"}
+    (tmp_path / "token").write_text("hf_secret")
+    login = {"token": SecretRef(kind="from_file", name="token"), "token_cookie": cookie}
+    if trusted:
+        host.fetch(server.url, **login, token_for=server.url)
+        assert host.blob.read_bytes() == CONTENT
+        return
+    with pytest.raises(HostError, match="would pass it on"):
+        host.fetch(server.url, **login, token_for=server.url)
+    assert server.requests == []
+
+
 def test_a_full_disk_is_refused_before_a_byte_is_fetched(
     host: Host, server: FileServer, tmp_path: Path
 ) -> None:
