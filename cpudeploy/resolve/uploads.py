@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from ..errors import HubError
+from ..types.deployment import Upload
 from ..types.resolved import ResolvedWeights, WeightFile
 from .cache import Cache
 from .local import LocalModel, read_local
@@ -22,8 +23,10 @@ _PIECE = 1 << 20
 _AT_ONCE = 2
 
 
-def from_here(path: Path, form: Format, cache: Cache) -> ResolvedWeights:
-    """The model at `path`. Raises HubError where it can't be read, or a link in it leads elsewhere."""
+def from_here(source: Upload, base: str, form: Format, cache: Cache) -> ResolvedWeights:
+    """The model of `source`, seen from the folder `base`. Raises HubError where it can't be read, or a link
+    in it leads elsewhere."""
+    path = Path(base, Path(source.path).expanduser())
     found = _read(path, form)
     chosen = found.chosen
     paths = [found.folder / file.path for file in chosen.files]
@@ -39,7 +42,7 @@ def from_here(path: Path, form: Format, cache: Cache) -> ResolvedWeights:
     )
     return ResolvedWeights(
         tree=tree_id(path.name, ((file.name, file.sha256) for file in files)),
-        source=f"upload {path}",
+        source=f"upload {source.path}",
         revision="",
         files=files,
         entry=PurePosixPath(chosen.entry).name,

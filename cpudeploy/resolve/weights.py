@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -63,7 +63,7 @@ def resolve_weights(
     if isinstance(source, Url):
         return _from_url(source, asking)
     if isinstance(source, Upload):
-        return from_here(Path(asking.base, Path(source.path).expanduser()), form, asking.cache)
+        return from_here(source, asking.base, form, asking.cache)
     return _from_host(source)
 
 

@@ -44,7 +44,7 @@ def test_a_file_is_seen_from_the_manifests_folder_with_its_checksum_and_header(t
     (file,) = files(found)
     assert (file.name, file.upload, file.urls) == ("x-Q8_0.gguf", str(path), ())
     assert (file.size, file.sha256) == (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
-    assert found.entry == "x-Q8_0.gguf"
+    assert (found.entry, found.source) == ("x-Q8_0.gguf", "upload models/x-Q8_0.gguf")
     assert found.shape is not None and found.shape.layers == 2
     assert found.tensors is not None and found.tensors.size == TENSOR_BYTES
 
