@@ -94,12 +94,8 @@ def _held(
 
 
 def _asked(source: HuggingFace | ModelScope) -> str:
-    return f"{repository_kind(source)} {source.repo}@{source.revision}"
-
-
-def repository_kind(source: HuggingFace | ModelScope) -> str:
-    """As manifests call where the repository lies."""
-    return "huggingface" if isinstance(source, HuggingFace) else "modelscope"
+    kind = "huggingface" if isinstance(source, HuggingFace) else "modelscope"
+    return f"{kind} {source.repo}@{source.revision}"
 
 
 def _released(deployment: str, reference: str, facts: Iterable[Facts]) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
@@ -45,7 +45,7 @@ class Asking:
     secrets: Secrets
     cache: Cache
     held: Mapping[str, int]
-    scope: Scope = Scope()  # noqa: RUF009
+    scope: Scope = field(default_factory=Scope)
     base: str = "."
 
     def site(self, source: HuggingFace | ModelScope) -> Site:

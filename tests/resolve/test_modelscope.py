@@ -15,6 +15,7 @@ from modelscope_hub import HubApi, HubConfig
 from cpudeploy.errors import HubError
 from cpudeploy.resolve.cache import Cache
 from cpudeploy.resolve.hub import Hub
+from cpudeploy.resolve.known import HeldTree
 from cpudeploy.resolve.modelscope import MODELSCOPE, Scope
 from cpudeploy.resolve.weights import Asking, resolve_weights
 from cpudeploy.secrets import Secrets
@@ -131,6 +132,26 @@ def test_a_folder_is_read_and_pinned_by_its_checksums(scope: Running, secrets: S
     scope.put(REPO, {"README.md": b"# other"})
     assert resolved(secrets, scope.url).revision != found.revision
     assert resolved(secrets, scope.url).tree == found.tree
+
+
+def test_without_a_way_there_what_all_hosts_hold_of_the_last_release_counts(
+    scope: Running, secrets: Secrets, tmp_path: Path
+) -> None:
+    source, cache = ModelScope(repo=REPO, exclude=("figures/*",)), tmp_path / "cache"
+    known = resolve_weights(source, "safetensors", ask(secrets, Scope(origin=scope.url), cache))
+    released = HeldTree(known.tree, known.source, known.revision, sums(known))
+    held = {file.sha256: file.size for file in known.files if isinstance(file, WeightFile)}
+    away = Asking(
+        hub=Hub(),
+        secrets=secrets,
+        cache=Cache(cache),
+        held=held,
+        scope=Scope(mirror=scope.url + "/gone", origin=scope.url),
+    )
+    scope.root.rename(scope.root.with_name("away"))
+    again = resolve_weights(source, "safetensors", away, released)
+    assert (again.tree, again.shape, sums(again)) == (known.tree, known.shape, sums(known))
+    assert "every host holds the last release's files" in again.notes[0]
 
 
 def test_what_is_excluded_is_not_taken(scope: Running, secrets: Secrets) -> None:
