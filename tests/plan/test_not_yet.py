@@ -28,7 +28,6 @@ from cpudeploy.types.deployment import (
     Registry,
     Ssh,
     Sudo,
-    Upload,
 )
 from cpudeploy.types.facts import Facts
 from cpudeploy.types.plan import HostPlan, Plan
@@ -42,11 +41,10 @@ NOT_YET: list[tuple[dict[str, Any], str]] = [
     ({"task": "embed"}, "task embed"),
     ({"task": "rerank"}, "task rerank"),
     ({"backend": "vllm"}, "playbook vllm-cpu"),
-    ({"source": ModelScope(repo="org/name")}, "ModelScope"),
-    ({"source": Upload(path="m.gguf")}, "uploaded"),
     ({"each": "numa"}, "NUMA"),
     ({"api_key": AGE}, "api_key can't be read by from_age"),
     ({"source": HuggingFace(repo="a/b", token=msgspec.structs.replace(AGE, kind="from_sops"))}, "from_sops"),
+    ({"source": ModelScope(repo="a/b", token=AGE)}, "the Hub's token can't be read by from_age"),
 ]
 
 
