@@ -44,6 +44,8 @@ _ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 """What only says that something else failed."""
+_DEATH = re.compile(r"\b(died|exited) unexpectedly\b")
+"""Of a process that was killed and left no word itself; some only warn of it."""
 _ENDED_BY_OTHERS = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError"})
 _VALIDATION = re.compile(r"\d+ validation errors? for ")
 _VALIDATION_TAIL = re.compile(r" \[type=\w+.*$")
@@ -113,9 +115,11 @@ def root_cause(log: Sequence[str]) -> str:
         if not _ELSEWHERE.search(exception):
             return _cut(exception)
         elsewhere = elsewhere or exception
-    loud = [line.text for line in _outside_tracebacks(lines) if _is_error(line)]
+    outside = list(_outside_tracebacks(lines))
+    death = next((line.text for line in outside if _DEATH.search(line.text)), "")
+    loud = [line.text for line in outside if _is_error(line)]
     own = next((text for text in loud if not _ELSEWHERE.search(text)), "")
-    return _cut(own or elsewhere or next(iter(loud), ""))
+    return _cut(death or own or elsewhere or next(iter(loud), ""))
 
 
 def _outside_tracebacks(lines: Iterable[_Line]) -> Iterator[_Line]:

@@ -66,6 +66,10 @@ VLLM = [
     ),
     ("bad-dtype", 2, "--dtype can't be what it was given: invalid choice: 'bf16x'", "correct it in args"),
     ("unknown-flag", 2, "does not know --swap-spacer 4", "take it out of args"),
+    ("truncated", 1, "truncated or corrupt", "check the source"),
+    ("port-taken", 1, "the port inside the container is taken", "take --port out of args"),
+    ("no-config", 1, "a file of the model is not in the container", "config.json"),
+    ("killed-after-ready", 0, "engine core exited unexpectedly", ""),
     ("unknown-architecture", 1, "architecture, qwen9", "newer vllm/vllm-openai-cpu image"),
 ]
 
