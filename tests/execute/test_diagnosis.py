@@ -70,6 +70,10 @@ VLLM = [
     ("port-taken", 1, "the port inside the container is taken", "take --port out of args"),
     ("no-config", 1, "a file of the model is not in the container", "config.json"),
     ("killed-after-ready", 0, "engine core exited unexpectedly", ""),
+    ("no-tokenizer", 1, "the tokenizer knows no words", "tokenizer.json"),
+    ("unknown-class", 1, "architecture, Qwen9ForCausalLM", "newer vllm/vllm-openai-cpu image"),
+    ("remote-code", 1, "Python code of its own", "--trust-remote-code"),
+    ("two-ranks-one-node", 1, "fewer NUMA nodes than ranks", "cpus"),
     ("unknown-architecture", 1, "architecture, qwen9", "newer vllm/vllm-openai-cpu image"),
 ]
 
