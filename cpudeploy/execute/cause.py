@@ -119,7 +119,9 @@ def root_cause(log: Sequence[str]) -> str:
     death = next((line.text for line in outside if _DEATH.search(line.text)), "")
     loud = [line.text for line in outside if _is_error(line)]
     own = next((text for text in loud if not _ELSEWHERE.search(text)), "")
-    return _cut(death or own or elsewhere or next(iter(loud), ""))
+    if death or own or not elsewhere:
+        return _cut(death or own or next(iter(loud), ""))
+    return _cut(f"a process was killed, or ended without a word; another says: {elsewhere}")
 
 
 def _outside_tracebacks(lines: Iterable[_Line]) -> Iterator[_Line]:

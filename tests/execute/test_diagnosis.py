@@ -71,6 +71,8 @@ VLLM = [
     ("no-config", 1, "a file of the model is not in the container", "config.json"),
     ("killed-after-ready", 0, "engine core exited unexpectedly", ""),
     ("no-tokenizer", 1, "the tokenizer knows no words", "tokenizer.json"),
+    ("no-weights", 1, "a file of the model is not in the container", "safetensors"),
+    ("killed-while-loading", 1, "a process was killed, or ended without a word", ""),
     ("unknown-class", 1, "architecture, Qwen9ForCausalLM", "newer vllm/vllm-openai-cpu image"),
     ("remote-code", 1, "Python code of its own", "--trust-remote-code"),
     ("two-ranks-one-node", 1, "fewer NUMA nodes than ranks", "cpus"),
