@@ -10,6 +10,7 @@ from typing import cast
 from ..sizing.running import running_instance
 from ..steps.compare import drift
 from ..types.deployment import Deployment, Placement
+from ..types.endpoint import url_of
 from ..types.facts import Container, Facts
 from ..types.names import container_name
 from ..types.playbook import Playbook
@@ -67,7 +68,7 @@ def _row(deployment: str, placement: Placement, facts: Facts, to_do: str) -> Sta
         since=container.started_at if container.running else "",
         age_s=_age(container.started_at, facts.clock) if container.running else None,
         restarts=container.restarts,
-        endpoint=f"http://{publish.address}:{publish.port}/v1" if publish else "",
+        endpoint=url_of(publish.address, publish.port) if publish else "",
         release=container.mark.release,
         memory=container.memory,
         cpus=container.cpuset,

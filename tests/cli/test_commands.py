@@ -88,7 +88,10 @@ def test_every_command_takes_the_manifest_by_its_option(tmp_path: Path, command:
     assert "nowhere.yaml: there is no such file" in done.stderr
 
 
-ONLY_THE_MANIFEST = ["validate", "facts", "plan", "apply", "status", "history", "prune", "destroy", "unlock"]
+ONLY_THE_MANIFEST = [
+    *("validate", "facts", "plan", "apply", "status", "endpoints"),
+    *("history", "prune", "destroy", "unlock"),
+]
 
 
 @pytest.mark.parametrize("command", ONLY_THE_MANIFEST)
