@@ -63,7 +63,7 @@ def _endpoint(
     problem = (
         deployment_not_yet(deployment)
         or host_not_yet(host)
-        or model_not_yet(placement, playbooks[deployment.backends[placement.backend].playbook])
+        or model_not_yet(placement)
     )
     if problem:
         return msgspec.structs.replace(told, problem=f"not yet: {problem}")
