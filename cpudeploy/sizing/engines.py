@@ -34,7 +34,7 @@ _SHARD = 5_000_000_000
 def by_vllm(
     weights: ResolvedWeights, shape: ModelShape
 ) -> tuple[str, int, tuple[ResolvedWeights, ...]] | None:
-    """Name, bytes and weights of a GGUF's model in BF16; None where nothing tells how many parameters it has."""
+    """Name, bytes and weights of a GGUF's model in BF16; None where nobody tells its number of parameters."""
     parameters = _parameters(weights.tensors, shape)
     if not parameters:
         return None
@@ -122,9 +122,10 @@ def _few(wish: Placement, vllm: Choice, llama: Choice | None) -> Iterator[str]:
         return
     told = "one request at a time" if wish.parallel == 1 else f"only {wish.parallel} requests at a time"
     if llama is None or not _is_usual(llama):
-        yield f"{told}, for which quantised files by llama.cpp read a half or less"
+        yield f"{told}: of a quantised file llama.cpp reads half as much for each step, or less"
     else:
-        yield f"{told}, for which llama.cpp reads {vllm.size / llama.size:.1f} times less of {llama.quant}"
+        times = vllm.size / llama.size
+        yield f"{told}: each step reads {times:.1f} times what llama.cpp reads of {llama.quant}"
 
 
 def _cpu_for(facts: Facts) -> Iterator[str]:
@@ -162,7 +163,7 @@ def _range(told: Rate) -> str:
 
 
 def best_by_llama(choices: Sequence[Choice]) -> Choice | None:
-    """What vLLM is compared with: of what fits the usual bits, of these the manifest's own, else the largest."""
+    """What vLLM is compared with: of what fits one of the usual bits, its own file before the largest."""
     fitting = [each for each in choices if each.wish] or list(choices[:1])
     return max(fitting, key=lambda each: (_is_usual(each), each.chosen, each.size), default=None)
 
