@@ -93,7 +93,7 @@ def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Q
     if question.model and question.model not in models:
         raise UsageError(
             f"no model {question.model} here",
-            do=f"choose from: {', '.join(models) or 'none'}; or name a Hub repository (org/name-GGUF)",
+            do=f"choose from: {', '.join(models) or 'none'}; or name a Hub repository (org/name)",
         )
     if not question.model and len(models) > 1 and question.wishes:
         raise UsageError(
@@ -112,22 +112,23 @@ def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Q
 def _placed(
     deployment: Deployment, playbooks: Mapping[str, Playbook], question: Question
 ) -> Iterable[Placement]:
-    backend = next(
-        (name for name, each in deployment.backends.items() if playbooks[each.playbook].memory == "gguf"),
-        None,
-    )
+    engines = {playbooks[each.playbook].memory: name for name, each in reversed(deployment.backends.items())}
+    # Publishers mark repositories of GGUF files; a quantisation is only asked of those.
+    of_gguf = "gguf" in question.model.lower() or question.quant is not None or "paged" not in engines
+    backend = engines.get("gguf" if of_gguf else "paged")
     if backend is None:
         raise UsageError(
             f"the manifest has no backend that {question.model} could be tried with",
             do='add one under `backends`: {llama: {playbook: llama-cpp, image: "…"}}',
         )
+    quant = (question.quant or _DEFAULT_QUANT) if of_gguf else None
     port = 1 + max((each.last_port or each.port for each in deployment.placements), default=8099)
     for name, host in deployment.hosts.items():
         if not host.retired:
             yield Placement(
                 model=question.model,
                 host=name,
-                source=HuggingFace(repo=question.model, quant=question.quant or _DEFAULT_QUANT),
+                source=HuggingFace(repo=question.model, quant=quant),
                 backend=backend,
                 port=min(port, 65535),
                 context=question.context,

@@ -114,8 +114,9 @@ def _advice(
 
 def _entry(wish: Placement, advice: Advice) -> tuple[str, ...]:
     """All lines of a model that the manifest does not have."""
+    named = isinstance(wish.source, HuggingFace) and wish.source.quant is not None
     return (
-        f"source: {{huggingface: {wish.model}, quant: {advice.quant}}}",
+        f"source: {{huggingface: {wish.model}{f', quant: {advice.quant}' if named else ''}}}",
         f"backend: {wish.backend}",
         f"on: [{wish.host}]",
         f"port: {wish.port}",
