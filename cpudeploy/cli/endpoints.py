@@ -10,7 +10,7 @@ import msgspec
 
 from ..errors import ERROR, OK, HostError, UsageError
 from ..types.deployment import Deployment
-from ..types.endpoint import EndpointsDocument
+from ..types.endpoint import SERVING, EndpointsDocument
 from ..types.facts import Facts
 from .options import facts_option, format_option, inventory_argument, limit_option, playbooks_option
 
@@ -21,6 +21,7 @@ from .options import facts_option, format_option, inventory_argument, limit_opti
 @playbooks_option
 @click.option("--model", metavar="MODEL", help="Only this model.")
 @click.option("--on", metavar="HOST", help="For a program that runs on HOST, and reaches its loopback.")
+@click.option("--check", is_flag=True, help="Ask each of them, from this machine: is the model there?")
 @facts_option("Addresses that only hosts know are looked up in what `facts -o DIR` recorded.")
 @format_option("text", "json", "env", "litellm", "nginx")
 def command(
@@ -29,10 +30,12 @@ def command(
     playbooks: tuple[Path, ...],
     model: str | None,
     on: str | None,
+    check: bool,
     facts: Path | None,
     output: str,
 ) -> int:
-    """Tell where each model answers OpenAI's API once the manifest is applied. Asks no host, tells no key.
+    """Tell where each model answers OpenAI's API once the manifest is applied. Tells no key, and asks
+    nobody but with --check.
 
     \b
     text     a table
@@ -41,7 +44,8 @@ def command(
     litellm  config.yaml of a LiteLLM proxy, which balances between a model's hosts
     nginx    a file for conf.d: a path a model, balanced between its hosts
 
-    Exits 1 when an address is not known: --facts DIR, or an address in the manifest.
+    Exits 1 when an address is not known (--facts DIR, or an address in the manifest), and with --check when a
+    model that was asked is not there.
     """
     from ..plan.endpoints import endpoints
     from ..report.endpoints_text import render_endpoints
@@ -49,7 +53,9 @@ def command(
     from .site import read_manifest
     from .terminal import stdout
 
-    manifest, deployment, _ = read_manifest(inventory, playbooks, limit, ask_sudo=False)
+    if check and output not in ("text", "json"):
+        raise UsageError(f"--check and --format {output} exclude each other", do="leave one out")
+    manifest, deployment, secrets = read_manifest(inventory, playbooks, limit, ask_sudo=False)
     if model is not None:
         deployment = _of_model(deployment, model)
     if on is not None and on not in manifest.deployment.hosts:
@@ -59,15 +65,20 @@ def command(
         )
     known = {} if facts is None else _recorded(deployment, facts)
     document = endpoints(deployment, manifest.playbooks, known)
+    here = [on] if on else [name for name, host in deployment.hosts.items() if host.connection == "local"]
+    if check:
+        from .endpoints_check import checked
+
+        document = checked(document, deployment, secrets, here)
     console = stdout()
     if output == "text":
         console.write(render_endpoints(document, colour=console.colour, width=console.width))
     elif output == "json":
         console.write(json_document(document))
     else:
-        here = [name for name, host in deployment.hosts.items() if host.connection == "local"]
-        console.write(_generated(document, output, [on] if on else here, deployment.base))
-    return ERROR if any(each.problem for each in document.endpoints) else OK
+        console.write(_generated(document, output, here, deployment.base))
+    missing = any(each.problem or each.state not in ("", SERVING) for each in document.endpoints)
+    return ERROR if missing else OK
 
 
 def _of_model(deployment: Deployment, model: str) -> Deployment:

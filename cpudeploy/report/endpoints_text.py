@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..types.endpoint import EndpointsDocument, ModelEndpoint
+from ..types.endpoint import SERVING, EndpointsDocument, ModelEndpoint
 from .endpoints_usable import key_words
 from .table import table
 from .text import Cell, Ink, flow
 
-_HEADER = ("model", "host", "instance", "url", "reach", "name", "key")
+_HEADER = ("model", "host", "instance", "url", "reach", "name", "key", "state")
 
 
 def render_endpoints(document: EndpointsDocument, *, colour: bool, width: int) -> str:
@@ -37,4 +37,5 @@ def _cells(each: ModelEndpoint, *, several: bool) -> list[Cell]:
         Cell("" if not each.url else "its host only" if each.reach == "host" else "network"),
         Cell(each.served_name if each.served_name != each.model else ""),
         Cell("" if each.problem else key_words(each.key) if each.key else "none"),
+        Cell(each.state, "green" if each.state == SERVING else "yellow"),
     ]

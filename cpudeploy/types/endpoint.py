@@ -7,6 +7,8 @@ from typing import Literal
 
 from .base import Struct
 
+SERVING = "serving"
+
 
 class EndpointKey(Struct, frozen=True, kw_only=True):
     """Where a model's API key comes from, never the key itself."""
@@ -37,12 +39,14 @@ class ModelEndpoint(Struct, frozen=True, kw_only=True):
     key: EndpointKey | None = None
     """None: the model asks for none."""
     problem: str = ""
+    state: str = ""
+    """With `--check`: `serving`, or in words what came of asking it from this machine. Empty: not asked."""
 
 
 class EndpointsDocument(Struct, frozen=True, kw_only=True):
     """Where the models of a manifest answer once it is applied, in the manifest's order.
 
-    Worked out from the manifest (and recorded facts, where given): no host was asked.
+    Worked out from the manifest (and recorded facts, where given); no host was asked for it.
     """
 
     schema: Literal["cpudeploy.endpoints/1"] = "cpudeploy.endpoints/1"

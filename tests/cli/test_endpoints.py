@@ -162,6 +162,7 @@ def test_one_host_and_one_model_are_asked_for_by_name(tmp_path: Path):
     rows = [line.split()[:2] for line in done.stdout.splitlines() if "http://" in line]
     assert rows == [["m", "two"]]
     for arguments, says in (
+        (["--check", "--format", "env"], "--check and --format env"),
         (["--model", "x"], "m, n"),
         (["--on", "x"], "named, one"),
         (["--limit", "x"], "one"),
@@ -298,6 +299,48 @@ def test_a_configuration_of_nothing_is_not_written(tmp_path: Path):
     done = run(site, "--format", "litellm")
     assert (done.returncode, done.stdout) == (1, "")
     assert "m on one" in done.stderr and "--on one" in done.stderr and "1 more" in done.stderr
+
+
+class Listing(http.server.BaseHTTPRequestHandler):
+    """Lists one model to whoever has the key."""
+
+    def do_GET(self) -> None:
+        known = self.headers["Authorization"] == "Bearer sk-1"
+        data = json.dumps({"data": [{"id": "m"}]} if self.path == "/v1/models" and known else {}).encode()
+        self.send_response(200 if known else 401)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+def test_what_is_asked_tells_whether_the_model_is_there(tmp_path: Path):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port, key = server.server_address[1], {"from_env": "RIGHT"}
+        models = {
+            "m": {"on": ["here"], "port": port, "api_key": key},
+            "other": {"on": [{"hosts": "one", "listen": "127.0.0.1"}], "port": port, "api_key": key},
+        }
+        site = write(tmp_path, models)
+        done = cpudeploy("endpoints", "--check", "--format", "json", cwd=site, RIGHT="sk-1")
+        states = {each["model"]: each["state"] for each in json.loads(done.stdout)["endpoints"]}
+        assert states == {"m": "serving", "other": ""}
+        assert done.returncode == 0
+
+        there = cpudeploy("endpoints", "--check", "--on", "one", cwd=site, RIGHT="sk-1")
+        assert "answers, but has no other" in there.stdout
+        wrong = cpudeploy("endpoints", "--check", "--model", "m", cwd=site, RIGHT="sk-2")
+        assert (wrong.returncode, "refuses the key (401)" in wrong.stdout) == (1, True)
+        unset = cpudeploy("endpoints", "--check", "--model", "m", cwd=site)
+        assert "RIGHT is not set" in unset.stdout
+        good = cpudeploy("endpoints", "--check", "--model", "m", cwd=site, RIGHT="sk-1")
+        assert (good.returncode, "serving" in good.stdout, "sk-1" in good.stdout) == (0, True, False)
+        server.shutdown()
+    gone = cpudeploy("endpoints", "--check", "--model", "m", cwd=site, RIGHT="sk-1")
+    assert (gone.returncode, "no answer" in gone.stdout) == (1, True)
 
 
 class Model(http.server.BaseHTTPRequestHandler):
