@@ -18,9 +18,9 @@ from cpudeploy.types.deployment import HostPath
 from cpudeploy.types.facts import Facts
 from cpudeploy.types.playbook import Overhead
 from cpudeploy.types.shape import AttentionLayers, Tensors
+from tests.engines import BOOKS, TABLE, VLLM, allocated, both, full, paged, small
 from tests.factories import cores, facts, placement, resolved
 
-from .engines import BOOKS, TABLE, VLLM, allocated, both, full, paged, small
 from .machines import numa, untold
 
 MIB = 1 << 20
