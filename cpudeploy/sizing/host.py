@@ -131,7 +131,13 @@ class _Ask:
     def seat(self) -> Seat:
         stays = self.running is not None and self.kept is not None and self.share.kept
         bound = self.running.container.cpuset_mems if self.running is not None and stays else None
-        return Seat(limit=self.limit, nodes=self.nodes, bound=bound, ranks=len(self.lists))
+        return Seat(
+            limit=self.limit,
+            nodes=self.nodes,
+            bound=bound,
+            ranks=len(self.lists),
+            ways=lambda room: ways_to_fit(self.wanted, room),
+        )
 
     @property
     def threads(self) -> tuple[int, int]:

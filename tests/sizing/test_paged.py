@@ -347,8 +347,9 @@ class TestCores:
         one = only(facts(memory=64 * GIB))
         host = numa(8, 2, memory=one.memory + GIB)
         wishes = (paged("a", cpus="0-3"), paged("b", port=8101, cpus="4-7"))
-        with pytest.raises(DoesNotFit, match="b needs .* of one NUMA node, and node 0 has"):
+        with pytest.raises(DoesNotFit, match="b needs .* of one NUMA node, and node 0 has") as refused:
             allocated(host, *wishes)
+        assert "another node with `cpus`" in (refused.value.do or "")
 
     def test_cores_that_nobody_can_tell_apart_are_one_rank(self):
         found = only(untold(16))
