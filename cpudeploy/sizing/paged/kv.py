@@ -17,8 +17,8 @@ GIB = 1 << 30
 
 _F32 = 4
 _STATES = 2
-"""Blocks of recurrent state a request: the one it is at, and with prefix caching (which 0.21 does not switch on
-for such models) the one before."""
+"""Blocks of recurrent state a request: the one it is at, and with prefix caching (which 0.21 does not switch
+on for such models) the one before."""
 
 _NEARLY = 1.5
 """Kinds of layers whose numbers differ by less are grouped by the larger number."""
