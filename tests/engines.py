@@ -77,7 +77,8 @@ def known(
                 shape=shape or small(),
                 tensors=tensors or full(),
             )
-    return msgspec.structs.replace(found, weights=weights)
+    vllm = msgspec.structs.replace(found.images["llama"], reference="docker.io/vllm/vllm-openai-cpu:v0.32.0")
+    return msgspec.structs.replace(found, weights=weights, images={**found.images, "vllm": vllm})
 
 
 def allocated(
