@@ -44,15 +44,21 @@ _LAYER_S = (0.000005, 0.0001)
 
 _PAGED_REACHED = (0.15, 1.0)
 _PAGED_PER_THREAD = {
-    "tiles": (2e9, 30e9),
-    "bf16": (2e9, 25e9),
-    "avx512": (1e9, 20e9),
+    "tiles": (3e9, 30e9),
+    "bf16": (3e9, 25e9),
+    "avx512": (1.5e9, 20e9),
     "vectors": (0.5e9, 12e9),
     "plain": (0.2e9, 6e9),
 }
-_PAGED_BATCHED = {"tiles": 64.0, "bf16": 16.0, "avx512": 8.0, "vectors": 4.0, "plain": 2.0}
-"""vLLM's matrices are multiplied by oneDNN: at best a batch costs little more than one request."""
-_PAGED_STEP_S = (0.001, 0.05)
+_PAGED_BATCHED = {
+    "tiles": (4.0, 32.0),
+    "bf16": (4.0, 8.0),
+    "avx512": (2.0, 6.0),
+    "vectors": (1.0, 4.0),
+    "plain": (1.0, 2.0),
+}
+"""vLLM multiplies one matrix by all requests at a time: how much less arithmetic each then costs."""
+_PAGED_STEP_S = (0.001, 0.02)
 _PAGED_LAYER_S = (0.00001, 0.0005)
 """A step is scheduled in Python, once for all requests, on the cores that also compute."""
 
@@ -123,7 +129,9 @@ def _slow(shape: ModelShape, tensors: Tensors, serving: Serving | Paged, engine:
     bandwidth = engine.bandwidth * min(1.0, engine.part) * reached
     memory = (read_per_token(shape, tensors, requests) + kept) / bandwidth
     pace = _pace(engine, paged)[0]
-    cores = (requests * _work(shape, tensors, pace) + kept / pace) / engine.threads
+    # What llama.cpp saves by computing several together is no more than nothing in the worst case.
+    gain = min(requests, _batched(requests, engine, paged)[0])
+    cores = (requests * _work(shape, tensors, pace) / gain + kept / pace) / engine.threads
     if paged:
         return max(memory, cores) + _PAGED_STEP_S[1] + shape.layers * _PAGED_LAYER_S[1]
     return max(memory, cores) + requests * _STEP_S[1] + shape.layers * _LAYER_S[1]
@@ -142,7 +150,7 @@ def _fast(
     """Tokens a second of so many requests, their contexts empty, when all goes well, and what holds them."""
     paged = isinstance(serving, Paged)
     reached = _reached(read_per_token(shape, tensors), engine, paged)[1]
-    gain = 1.0 if requests == 1 else min(requests, _batched(requests, engine, paged))
+    gain = 1.0 if requests == 1 else min(requests, _batched(requests, engine, paged)[1])
     parts: dict[Literal["memory", "cores", "steps"], float] = {
         "memory": read_per_token(shape, tensors, requests) / (engine.bandwidth * engine.most * reached),
         "cores": requests * _work(shape, tensors, _pace(engine, paged)[1]) / engine.threads / gain,
@@ -173,22 +181,20 @@ def _work(shape: ModelShape, tensors: Tensors, pace: float) -> float:
     return active * (sum(matrices.values()) + 2 * looked_up) / pace
 
 
-def _batched(requests: int, engine: Engine, paged: bool) -> float:
-    """How much less arithmetic a token costs at best when several requests are computed together."""
+def _batched(requests: int, engine: Engine, paged: bool) -> tuple[float, float]:
+    """How much less arithmetic a token costs with several requests computed together: at least, at most."""
     if paged:
-        return _PAGED_BATCHED[_ability(engine.flags)]
+        return _between(_PAGED_BATCHED, engine.flags)
     two, more, tiles = _BATCHED
     if engine.flags is None or "amx_int8" in engine.flags:
-        return tiles
-    return two if requests == 2 else more
+        return 1.0, tiles
+    return 1.0, two if requests == 2 else more
 
 
 def _pace(engine: Engine, paged: bool) -> tuple[float, float]:
     """Bytes a second of one thread: at least, at most."""
-    if paged and engine.flags is None:
-        return _PAGED_PER_THREAD["plain"][0], _PAGED_PER_THREAD["tiles"][1]
     if paged:
-        return _PAGED_PER_THREAD[_ability(engine.flags)]
+        return _between(_PAGED_PER_THREAD, engine.flags)
     if engine.flags is None:
         return _PER_THREAD["plain"][0], _PER_THREAD["modern"][1]
     flags = frozenset(engine.flags)
@@ -196,11 +202,18 @@ def _pace(engine: Engine, paged: bool) -> tuple[float, float]:
     return _PER_THREAD[ability]
 
 
-def _ability(flags: Collection[str] | None) -> str:
-    """What multiplies 16-bit matrices, the best of it; the best there is where the flags are unknown."""
-    if flags is None or "amx_bf16" in flags:
-        return "tiles"
+def _between(table: dict[str, tuple[float, float]], flags: Collection[str] | None) -> tuple[float, float]:
+    """A row of one of vLLM's tables; where the flags are unknown, from the worst to the best of it."""
+    if flags is None:
+        return table["plain"][0], table["tiles"][1]
+    return table[_ability(flags)]
+
+
+def _ability(flags: Collection[str]) -> str:
+    """The best of what multiplies 16-bit matrices."""
     have = frozenset(flags)
+    if "amx_bf16" in have:
+        return "tiles"
     if have & {"avx512_bf16", "bf16", "svebf16"}:
         return "bf16"
     return "avx512" if "avx512f" in have else "vectors" if have & _VECTORS else "plain"
