@@ -103,7 +103,9 @@ def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Q
     return msgspec.structs.replace(
         deployment,
         placements=tuple(
-            _changed(each, question) if question.model in ("", each.model) else each
+            _changed(each, question, playbooks[deployment.backends[each.backend].playbook])
+            if question.model in ("", each.model)
+            else each
             for each in deployment.placements
         ),
     )
@@ -137,9 +139,14 @@ def _placed(
             )
 
 
-def _changed(placement: Placement, question: Question) -> Placement:
+def _changed(placement: Placement, question: Question, playbook: Playbook) -> Placement:
     source = placement.source
     if question.quant is not None:
+        if playbook.weights == "safetensors":
+            raise UsageError(
+                f"--quant: {placement.model} is served from safetensors, as they are",
+                do="leave it out, or ask about the repository of its GGUF files",
+            )
         if not isinstance(source, HuggingFace | ModelScope):
             raise UsageError(
                 f"--quant: {placement.model} is one file, not a repository to choose from", do="leave it out"

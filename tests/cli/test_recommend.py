@@ -215,6 +215,16 @@ def test_a_wish_is_asked_of_one_model(site: Path, option: list[str]):
     assert [row["model"] for row in told(site, "n", *option)] == ["n"]
 
 
+def test_safetensors_have_no_quantisation_to_choose(site: Path):
+    inventory = with_vllm(site) / "inventory.yaml"
+    manifest = yaml.safe_load(inventory.read_text())
+    manifest["models"]["m"] |= {"source": {"huggingface": "org/new"}, "backend": "vllm"}
+    inventory.write_text(yaml.safe_dump(manifest))
+    done = run(site, "m", "--quant", "Q8_0")
+    assert done.returncode == 64
+    assert "GGUF" in done.stderr
+
+
 def test_one_file_has_no_quantisation_to_choose(tmp_path: Path, hub: RunningHub):
     source = {"url": f"{hub.url}/m.gguf", "sha256": "a" * 64}
     site = write(tmp_path, hub, {"here": HERE}, source=source)
