@@ -14,7 +14,7 @@ import msgspec
 
 from ..types.base import Unknown
 from ..types.capability import able
-from ..types.deployment import HuggingFace, Placement
+from ..types.deployment import HuggingFace, ModelScope, Placement
 from ..types.facts import Facts
 from ..types.recommendation import Choice, EngineAdvice, Rate
 from ..types.resolved import ResolvedWeights, UnreadFile
@@ -154,7 +154,7 @@ def _speeds(wish: Placement, vllm: Choice, llama: Choice | None) -> Iterator[str
 
 
 def _files_of(wish: Placement, vllm: Choice) -> Iterator[str]:
-    if vllm.estimated and isinstance(wish.source, HuggingFace):
+    if vllm.estimated and isinstance(wish.source, HuggingFace | ModelScope):
         yield f"it needs the repository of safetensors that {wish.source.repo} was made from"
 
 
