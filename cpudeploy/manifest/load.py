@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import Problem
 from ..types.deployment import Backend, Deployment, Positions
 from ..types.playbook import Playbook
 from .document import Node, NodePath
@@ -30,11 +31,13 @@ from .versions import backend_version
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is wanted, where each value was written, and every playbook it needs by name."""
+    """What is wanted, where each value was written, and every playbook it needs by name. warnings: what is
+    allowed but should be known."""
 
     deployment: Deployment
     positions: Positions
     playbooks: dict[str, Playbook]
+    warnings: tuple[Problem, ...] = ()
 
 
 def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
@@ -42,7 +45,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
 
     Raises ManifestError with every problem found, each with file:line:column.
     """
-    problems = Problems()
+    problems, warnings = Problems(), Problems()
     root = read_manifest(path, problems)
     base = Path(path).absolute().parent
     name = _deployment_name(Settings(root), problems)
@@ -60,6 +63,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         backends=backends,
         backend_names=tuple(backend_map.entries or ()) if backend_map is not None else (),
         playbooks=shelf.playbooks,
+        warnings=warnings,
     )
     placements, written = build_placements(root, house, problems)
     at = {name: host.node.place for name, host in declared.hosts.items()}
@@ -77,7 +81,10 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     problems.raise_if_any()
     places = {f"hosts.{name}": place for name, place in at.items()}
     return Manifest(
-        deployment=deployment, positions={**places, **written, **positions(root)}, playbooks=shelf.playbooks
+        deployment=deployment,
+        positions={**places, **written, **positions(root)},
+        playbooks=shelf.playbooks,
+        warnings=warnings.in_file_order(),
     )
 
 

@@ -53,7 +53,8 @@ class Sizing:
         backend = self.deployment.backends[placement.backend]
         playbook = self.playbooks[backend.playbook]
         weights = self.resolved.weights[f"{placement.model}@{placement.host}"]
-        wanted = demand(placement, weights, playbook, playbook.params_with(backend.params), facts)
+        params = playbook.params_with(backend.params, placement.params)
+        wanted = demand(placement, weights, playbook, params, facts)
         name = self.deployment.name
         running = None if self.repack else running_instance(name, placement.model, facts)
         kept = kept_limit(wanted, running)
@@ -136,7 +137,7 @@ def _allocation(ask: _Ask, binding: Binding) -> Allocation:
         need=wanted.need,
         kept=share.kept,
         reasons=reasons,
-        warnings=(*share.warnings, *binding.warnings, *_warnings(ask)),
+        warnings=(*share.warnings, *binding.warnings, *_warnings(ask), *placement.warnings),
     )
 
 

@@ -57,8 +57,10 @@ def kept_limit(wanted: Demand, running: Instance | None) -> int | None:
     """The limit of the running container while all that its need comes from is as it was, in bytes."""
     if running is None:
         return None
-    now = (wanted.context, wanted.placement.parallel, wanted.tree, wanted.placement.memory)
-    same = (running.context, running.parallel, running.tree, running.memory_asked) == now
+    asked = wanted.placement
+    now = (wanted.context, asked.parallel, wanted.tree, asked.memory, asked.kv)
+    before = (running.context, running.parallel, running.tree, running.memory_asked, running.kv_asked)
+    same = before == now
     # A parameter that the record does not know of came with a newer playbook: nobody wished for it.
     told = all(running.params.get(name, value) == value for name, value in wanted.params.items())
     return running.container.memory if same and told else None
