@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as struct_field
 from typing import Any
 
 from ..types.cpulist import format_cpulist, parse_cpulist
@@ -21,7 +22,7 @@ from .problems import Problems, show
 from .settings import Settings
 from .sizes import parse_size
 
-_NUMBERS = {"context": 100_000_000, "context_total": 100_000_000, "parallel": 1024, "kv": 2**50}
+_NUMBERS = {"context": 100_000_000, "parallel": 1024, "kv": 2**50}
 """What takes a number, and the most of it; the same as of the manifest's own fields."""
 _CPUS = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 
@@ -32,9 +33,9 @@ class Hand:
     warnings: a clause each, with the place of what it speaks of."""
 
     args: tuple[Node, ...] = ()
-    env: Mapping[str, Node] = field(default_factory=dict)
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    params: Mapping[str, Value] = field(default_factory=dict)
+    env: Mapping[str, Node] = struct_field(default_factory=dict)
+    fields: Mapping[str, Any] = struct_field(default_factory=dict)
+    params: Mapping[str, Value] = struct_field(default_factory=dict)
     warnings: tuple[tuple[str, str], ...] = ()
 
 
@@ -46,6 +47,11 @@ class _Said:
     name: str
     node: Node
     value: Value
+
+    @property
+    def field(self) -> str:
+        """The setting it is about: the context of a request follows from that of all."""
+        return "context" if self.entry.sets == "context_total" else self.entry.sets
 
     @property
     def shown(self) -> str:
@@ -68,7 +74,7 @@ def read_by_hand(
     said: dict[str, _Said] = {}
     left: list[Node] = []
     for each in (*_flags(items, playbook, left, problems), *_variables(variables, playbook)):
-        first = said.setdefault(each.entry.sets, each)
+        first = said.setdefault(each.field, each)
         if first is not each:
             problems.add(
                 each.node.place,
@@ -127,10 +133,9 @@ def _of_variable(name: str, playbook: Playbook) -> ByHand | None:
 
 def _meaning(said: _Said, playbook: Playbook, problems: Problems) -> Value | None:
     """The value as what it sets has it; None when it makes no sense, which is reported."""
-    what = said.entry.sets
-    if what in _NUMBERS:
+    if said.field in _NUMBERS:
         fault, value = _number(said)
-    elif what == "bind":
+    elif said.field == "bind":
         fault, value = _binding(str(said.value), said.entry)
     else:
         fault, value = _parameter(said, playbook)
@@ -145,7 +150,7 @@ _Read = tuple[tuple[str, str] | None, Value | None]
 
 
 def _number(said: _Said) -> _Read:
-    text, most = str(said.value), _NUMBERS[said.entry.sets]
+    text, most = str(said.value), _NUMBERS[said.field]
     unit = parse_size(said.entry.unit) if said.entry.unit else 1
     what = f"a whole number of {said.entry.unit}" if said.entry.unit else "a whole number"
     if not (text.isascii() and text.isdecimal()) or not int(text[:20]):
@@ -187,17 +192,14 @@ def _fields(
     said: Mapping[str, _Said], meant: Mapping[str, Value], settings: Settings, problems: Problems
 ) -> dict[str, Any]:
     """The placement's fields that were set."""
-    fields: dict[str, Any] = {
-        what: meant[what] for what in ("context", "parallel", "kv", "bind") if what in meant
-    }
-    if "context_total" in meant:
+    fields: dict[str, Any] = {name: meant[name] for name in (*_NUMBERS, "bind") if name in meant}
+    if "context" in meant and said["context"].entry.sets == "context_total":
         parallel = fields.get("parallel") or settings.number("parallel") or 1
-        fields["context"] = int(meant["context_total"]) // parallel
+        fields["context"] = int(meant["context"]) // parallel
         if not fields["context"]:
-            each = said["context_total"]
             problems.add(
-                each.node.place,
-                f"{show(each.name)} is less than a token for each of {parallel} requests",
+                said["context"].node.place,
+                f"{show(said['context'].name)} is less than a token for each of {parallel} requests",
                 "it is shared by all of them: write context × parallel",
             )
     bound = str(meant.get("bind", ""))
@@ -215,13 +217,12 @@ def _won(
     own: Mapping[str, Value],
 ) -> Iterator[tuple[str, str]]:
     """What was also written in its own place, and otherwise."""
-    for what, each in said.items():
-        key = "context" if what == "context_total" else what
-        name = what.removeprefix("params.")
-        now = params.get(name) if name != what else fields.get(key)
-        written = own.get(name) if name != what else settings.number(key)
+    for field, each in said.items():
+        parameter = field.removeprefix("params.")
+        now = params.get(parameter) if parameter != field else fields.get(field)
+        written = own.get(parameter) if parameter != field else settings.number(field)
         if now is not None and written is not None and written != now:
-            yield each.node.place, f"{each.shown} wins over `{key}: {_text(written)}`"
+            yield each.node.place, f"{each.shown} wins over `{field}: {_text(written)}`"
 
 
 def _harms(said: Mapping[str, _Said]) -> Iterator[tuple[str, str]]:
