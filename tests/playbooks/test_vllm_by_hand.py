@@ -106,6 +106,7 @@ def test_a_switch_by_hand_is_there_or_not(tmp_path: Path):
             "6:103",
             "`--max-model-len=8192` wins over `context: 4096`",
         ),
+        ('args: ["--dtype", "float16"]', "6:99", "answers may be nonsense"),
         ("env: {VLLM_CPU_OMP_THREADS_BIND: nobind}", "6:114", "threads wander over the model's CPUs"),
         ("env: {VLLM_CPU_OMP_THREADS_BIND: auto}", "6:114", "leaves a core of them idle"),
     ],
