@@ -76,7 +76,7 @@ def demand(
 ) -> Demand:
     """With one rank. Raises DoesNotFit for a context the model does not know and a KV cache that does not
     hold it, NotYet where nothing tells its memory."""
-    params = playbook.params_with(backend.params)
+    params = playbook.params_with(backend.params, placement.params)
     context = _context(placement, weights.shape)
     measures: Measures | None = None
     if weights.shape is not None and weights.tensors is not None:

@@ -204,7 +204,7 @@ def _allocation(ask: _Ask, binding: Binding) -> Allocation:
         need=wanted.need,
         kept=share.kept,
         reasons=reasons,
-        warnings=(*share.warnings, *binding.warnings, *_warnings(ask)),
+        warnings=(*share.warnings, *binding.warnings, *_warnings(ask), *placement.warnings),
     )
 
 
