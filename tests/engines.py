@@ -20,7 +20,6 @@ from tests.factories import deployment, placement, playbooks, resolved
 VLLM: Playbook = load_playbook("vllm-cpu")
 NEWEST: Overhead = VLLM.overheads[-1]
 BOOKS: Mapping[str, Playbook] = {**playbooks(), "vllm-cpu": VLLM}
-TABLE = 151936 * 1024 * 2
 
 
 def small(**changes: Any) -> ModelShape:

@@ -17,13 +17,29 @@ from cpudeploy.types.allocation import Allocation
 from cpudeploy.types.deployment import HostPath
 from cpudeploy.types.facts import Facts, Node
 from cpudeploy.types.playbook import Overhead
-from cpudeploy.types.shape import AttentionLayers, Tensors
-from tests.engines import BOOKS, TABLE, VLLM, allocated, both, full, paged, small
+from cpudeploy.types.shape import AttentionLayers, ModelShape, Tensors
+from tests.engines import BOOKS, NEWEST, VLLM, allocated, both, full, paged, small
 from tests.factories import cores, facts, placement, resolved
 
 from .machines import numa, untold
 
 MIB = 1 << 20
+WIDE = small(
+    layers=16,
+    embedding=256,
+    heads=32,
+    feed_forward=512,
+    vocabulary=1024,
+    attention=(AttentionLayers(layers=16, kv_heads=32, key_length=256, value_length=256),),
+)
+TINY = small(
+    layers=2,
+    embedding=64,
+    heads=4,
+    feed_forward=128,
+    vocabulary=512,
+    attention=(AttentionLayers(layers=2, kv_heads=2, key_length=16, value_length=16),),
+)
 NOTHING = Overhead(engine_mib=0)
 WINDOWED = {"num_hidden_layers": 34, "hidden_size": 2560, "num_attention_heads": 8, "sliding_window": 1024}
 
@@ -184,10 +200,27 @@ class TestNeed:
         packed = Tensors(size=500, matrices={"I32": 300, "F16": 100})
         assert paged_need(small(), packed, serving(), largest_file=0).weights == 500
 
-    def test_the_output_matrix_is_kept_twice_and_a_token_table_of_its_own_too(self):
-        apart = Tensors(size=full().size + TABLE, matrices={"BF16": full().size})
-        assert paged_need(small(), full(), serving(), largest_file=0).repack == TABLE
-        assert paged_need(small(), apart, serving(), largest_file=0).repack == 2 * TABLE
+    def test_all_of_it_is_there_twice_once_it_was_rearranged(self):
+        need = paged_need(small(), full(), serving(), largest_file=0)
+        assert need.repack == need.weights
+
+    @pytest.mark.parametrize(
+        ("shape", "weights", "context", "parallel", "kv", "measured"),
+        [
+            (small(), 1137, 2304, 4, 1024, 4669),
+            (WIDE, 269, 3072, 2, 3136, 5433),
+            (TINY, 0, 2048, 2, 1024, 2486),
+        ],
+        ids=["Qwen3-0.6B", "wide heads", "tiny"],
+    )
+    def test_what_servers_of_the_newest_version_held_at_most(
+        self, shape: ModelShape, weights: int, context: int, parallel: int, kv: int, measured: int
+    ):
+        """MiB: anonymous, shared and file-mapped pages of all processes, as measured."""
+        told = serving(context, parallel, overhead=NEWEST, kv=kv * MIB)
+        size = weights * MIB
+        need = paged_need(shape, full(size), told, largest_file=size)
+        assert 1.0 <= need.total / MIB / measured <= 1.1
 
     def test_what_is_over_before_the_cache_is_made_counts_only_beyond_it(self):
         heavy = msgspec.structs.replace(NOTHING, compile_mib=1024)
