@@ -227,8 +227,10 @@ class TestNeed:
         little = paged_need(small(), full(), serving(1024, 1, overhead=heavy), largest_file=0)
         assert little.kv + little.compile == GIB
         assert paged_need(small(), full(), serving(overhead=heavy), largest_file=3 * GIB).compile == 0
-        loading = paged_need(small(), full(), serving(1024, 1, overhead=heavy), largest_file=3 * GIB)
-        assert (loading.files + loading.kv, loading.compile) == (3 * GIB, 0)
+        wide = Tensors(size=2 * full().size, matrices={"F32": 2 * full().size})
+        loading = paged_need(small(), wide, serving(1024, 1, overhead=heavy), largest_file=wide.size)
+        assert loading.files == wide.size - loading.weights - loading.kv > 0
+        assert loading.compile == max(0, GIB - loading.kv - loading.files)
 
     def test_each_further_rank_takes_what_the_playbook_says(self):
         ranked = Overhead(engine_mib=1000, rank_mib=750)

@@ -22,15 +22,16 @@ _SORTED = 4
 
 def paged_need(shape: ModelShape, tensors: Tensors, serving: Paged, *, largest_file: int) -> MemoryNeed:
     """Peak memory of one server with all its ranks. largest_file: bytes of the largest of the model's files,
-    which is mapped while it is copied; like compiling, that is over when the cache is made."""
+    which is mapped while it is copied. That is over when weights are rearranged, and compiling when the cache
+    is made."""
     overhead = serving.overhead
     kv = cache_bytes(shape, serving) * serving.ranks
-    files = max(0, largest_file - kv)
     weights = weight_bytes(tensors, serving.element)
+    files = max(0, largest_file - weights - kv)
     return MemoryNeed(
         weights=weights,
-        # Rearranged for multiplying. Output matrix and token table stay as they were beside that, and what
-        # the layers give up stays with the image's allocator: the pieces it would need next are larger.
+        # Rearranged for multiplying. Output matrix and token table stay as they were beside that; what the
+        # layers hold is not given back either, as measured, though the sources drop it.
         repack=weights,
         kv=kv,
         state=0,
