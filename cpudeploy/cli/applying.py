@@ -19,8 +19,8 @@ from ..types.base import SecretRef
 from ..types.deployment import Sudo
 from ..types.plan import HostPlan
 from .carrying_out import carry_out
-from .deciding import decide, origin_of
-from .saved import PARTIAL, read_plan, secrets_of
+from .deciding import cache_folder, decide, origin_of
+from .saved import PARTIAL, read_plan, refuse_changed_uploads, secrets_of
 from .settling import put_right
 from .site import ask_sudo_password, site
 from .troubles import note
@@ -64,6 +64,8 @@ def apply_saved(
     secrets = Secrets(secrets_dir or Path(plan.base))
     asked = ask_sudo_password(secrets) if ask_sudo else None
     _have_all(secrets, secrets_of(plan, _with_sudo(hosts, asked)), secrets_dir)
+    folder = cache_folder()
+    refuse_changed_uploads(hosts.values(), None if folder is None else folder / "resolve")
     starts = Starts()
     reached: list[Connection] = []
     adding = threading.Lock()

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..errors import SavedPlanError
+from ..errors import SavedPlanError, StalePlan
 from ..report.json_text import plan_document
 from ..types.base import SecretRef, Struct, from_data
 from ..types.facts import Facts
-from ..types.operation import Engine, PullImage
+from ..types.operation import Engine, Fetch, PullImage
 from ..types.plan import HostPlan, Plan
 from .documents import read_bounded, refuse_newer, write_whole
 
@@ -117,6 +117,22 @@ def secrets_of(plan: Plan, hosts: dict[str, HostPlan]) -> tuple[SecretRef, ...]:
         if registry.scope in logins and registry.password is not None:
             found[registry.password] = None
     return tuple(found)
+
+
+def refuse_changed_uploads(hosts: Iterable[HostPlan], cache: Path | None) -> None:
+    """Raises StalePlan for a file to be sent that is not what it was when the plan was made."""
+    from ..resolve.uploads import changed
+
+    files = {
+        operation.file.upload: operation.file
+        for host in hosts
+        for change in host.changes
+        for operation in change.operations
+        if isinstance(operation, Fetch) and operation.file.upload
+    }
+    for file in files.values():
+        if why := changed(file, cache):
+            raise StalePlan(f"{file.upload}: {why}", do="plan again")
 
 
 def _references(value: Any) -> Iterator[SecretRef]:

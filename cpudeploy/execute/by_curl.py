@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from ..secrets import Secrets
 from ..types.operation import Fetch
 from ..types.resolved import WeightFile
-from .fetching import Attempt, Ended, Shell, arguments, script, token_for
+from .fetching import Attempt, Ended, Shell, arguments, login_for, script
 
 _STATUS = re.compile(r"returned error: (\d{3})")
 _STALLED = "curl: (28)"
@@ -55,11 +55,12 @@ def curl_config(file: WeightFile, url: str, stall_s: int, secrets: Secrets) -> s
     }
     if urlsplit(url).scheme == "https":
         options["proto-redir"] = "=https"
-    token = token_for(file, url, secrets)
-    if token is not None:
-        options["header"] = f"Authorization: Bearer {token}"
-    flags = ["fail", "location", "silent", "show-error"]
-    return "\n".join(flags + [f'{name} = "{_quoted(value)}"' for name, value in options.items()])
+    lines = ["fail", "location", "silent", "show-error"]
+    lines += [f'{name} = "{_quoted(value)}"' for name, value in options.items()]
+    for name, value in login_for(file, url, secrets).items():
+        header = _quoted(f"{name}: {value}")
+        lines.append(f'header = "{header}"')
+    return "\n".join(lines)
 
 
 def _quoted(value: str) -> str:

@@ -1,18 +1,17 @@
-"""One weights file onto a host, by the host's own curl or streamed from here. Ways, sources and retries are
-decided here; how one way gets the bytes over is `by_curl` and `streamed`. The token goes only where it
-belongs.
+"""One weights file onto a host, by the host's own curl, streamed or sent from here. Ways, sources and retries
+are decided here; how one way gets the bytes over is `by_curl`, `streamed` and `uploaded`. The token goes only
+where it belongs.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import CpudeployError, HostError, HubError, OperationFailed
 from ..secrets import Secrets
 from ..types.operation import Fetch
-from ..types.resolved import WeightFile
 from .by_curl import curl_attempt
 from .fetching import (
     BUSY,
@@ -28,6 +27,7 @@ from .fetching import (
     place_of,
 )
 from .streamed import streamed_attempt
+from .uploaded import other_file, uploaded_attempt
 
 _TRIES = 5
 _GIVE_UP = {400, 401, 403, 404, 405, 410, 451}
@@ -59,6 +59,8 @@ def fetch(
     by_host = curl_attempt(host, operation, secrets)
     by_us = streamed_attempt(host, operation, secrets)
     ways = {"host": (by_host,), "controller": (by_us,)}.get(operation.via, (by_host, by_us))
+    if operation.file.upload:
+        ways = (uploaded_attempt(host, operation),)
     for number, attempt in enumerate(ways, start=1):
         more = number < len(ways)
         download = _Download(attempt, operation, progress, note, sleep, deadline, another_way=more)
@@ -90,13 +92,16 @@ class _Download:
         """Try source after source. Raises _NotThisWay, or what no other source would change."""
         file = self.operation.file
         wrong: list[str] = []
-        for url in _sources(file, wrong):
+        urls = file.urls or (file.upload,)
+        for url in _sources(urls, wrong):
             try:
-                if self._from_url(url, last=url == file.urls[-1] and not self.another_way):
+                if self._from_url(url, last=url == urls[-1] and not self.another_way):
                     return
             except _WrongBytes as source:
                 wrong.append(str(source))
                 self.note(f"{file.name} from {source} has the wrong checksum; discarded")
+        if wrong and file.upload:
+            raise other_file(file, "it changed since this was planned")
         if wrong:
             raise HubError(
                 f"{file.name} from {' and '.join(dict.fromkeys(wrong))} is not the file the plan names "
@@ -157,7 +162,7 @@ class _Download:
             raise _NotThisWay(why, error)
         if ended.code == OLD_CURL:
             error = HostError(
-                f"{name} needs a token, and curl before 7.58, as the host has, would pass it on",
+                f"{name} needs a token, and so old a curl as the host's would pass it on",
                 do="update curl on the host, or write `fetch: auto`: then it is streamed from here",
             )
             raise _NotThisWay("the host's curl would pass the token on", error)
@@ -173,13 +178,13 @@ class _Download:
             )
 
 
-def _sources(file: WeightFile, wrong: list[str]) -> Iterator[str]:
+def _sources(urls: Sequence[str], wrong: list[str]) -> Iterator[str]:
     """Every URL in order, but after wrong bytes one more try only.
 
     Where nobody is left for that, it is whoever gave the last of them: an earlier source, or an earlier
     apply, may have left wrong ones for it to go on from.
     """
-    for url in file.urls:
+    for url in urls:
         if len(wrong) > 1:
             return
         before = len(wrong)

@@ -91,17 +91,21 @@ def arguments(operation: Fetch, *, patience_s: int = PATIENCE_S) -> dict[str, st
     }
 
 
-def token_for(file: WeightFile, url: str, secrets: Secrets) -> str | None:
-    """The token to send to `url`, None where it does not belong: same scheme and host as `token_for`, and
-    below its path."""
+def login_for(file: WeightFile, url: str, secrets: Secrets) -> dict[str, str]:
+    """The headers that carry the token to `url`, none where it does not belong: same scheme and host as
+    `token_for`, and below its path."""
     if file.token is None or not file.token_for:
-        return None
+        return {}
     mine, theirs = urlsplit(file.token_for), urlsplit(url)
     if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc) or not theirs.path.startswith(mine.path):
-        return None
-    return secrets.get(file.token).reveal()
+        return {}
+    token = secrets.get(file.token).reveal()
+    headers = {"Authorization": f"Bearer {token}"}
+    if file.token_cookie:
+        headers["Cookie"] = f"{file.token_cookie}={token}"
+    return headers
 
 
 def place_of(url: str) -> str:
-    """A URL's host and port."""
-    return urlsplit(url).netloc.rpartition("@")[2]
+    """A URL's host and port; of a path, this machine."""
+    return urlsplit(url).netloc.rpartition("@")[2] or "this machine"

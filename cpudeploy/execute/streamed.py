@@ -12,7 +12,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import httpx
 
@@ -20,7 +20,7 @@ from ..errors import ConnectionLost, OperationFailed
 from ..secrets import Secrets
 from ..transport.base import ByteStream
 from ..types.operation import Fetch
-from .fetching import FAILED, PATIENCE_S, TOO_LONG, Attempt, Ended, Shell, arguments, script, token_for
+from .fetching import FAILED, PATIENCE_S, TOO_LONG, Attempt, Ended, Shell, arguments, login_for, script
 
 _START_S = 30.0
 _CONNECT_S = 20.0
@@ -29,8 +29,21 @@ _AHEAD = 64
 _TICK_S = 1.0
 
 
+Pieces = Callable[[str, int], Iterator[bytes]]
+"""(where the file is, from which byte on) → its bytes to the end. Raises SourceFailed."""
+
+
 def streamed_attempt(host: Shell, operation: Fetch, secrets: Secrets) -> Attempt:
     """Attempts that pull from the source and push to the host's script."""
+    return pushed(
+        host,
+        operation,
+        lambda url, offset: _pieces(url, login_for(operation.file, url, secrets), offset, operation),
+    )
+
+
+def pushed(host: Shell, operation: Fetch, pieces: Pieces) -> Attempt:
+    """Attempts that push what `pieces` gives to the host's script."""
 
     def attempt(url: str, had: int, left_s: float, told: Callable[[int], None]) -> Ended:
         deadline = time.monotonic() + left_s
@@ -43,8 +56,7 @@ def streamed_attempt(host: Shell, operation: Fetch, secrets: Secrets) -> Attempt
         try:
             offset = receiver.begins()
             if offset is not None:
-                token = token_for(operation.file, url, secrets)
-                receiver.send(_pieces(url, token, offset, operation))
+                receiver.send(pieces(url, offset))
         finally:
             stream.close()
         return receiver.ended
@@ -94,7 +106,7 @@ class _Receiver:
                 if piece is None:
                     break
                 self._write(piece)
-        except _SourceFailed as failed:
+        except SourceFailed as failed:
             self.ended.code, self.ended.error = failed.code, str(failed)
             self.ended.status, self.ended.stalled = failed.status, failed.stalled
             return
@@ -147,7 +159,7 @@ class _Receiver:
             )
 
 
-class _SourceFailed(Exception):
+class SourceFailed(Exception):
     """The source did not give what it should."""
 
     def __init__(
@@ -159,17 +171,15 @@ class _SourceFailed(Exception):
         self.stalled = stalled
 
 
-def _pieces(url: str, token: str | None, offset: int, operation: Fetch) -> Iterator[bytes]:
-    """The file from `offset` to its end. Raises _SourceFailed for anything else."""
+def _pieces(url: str, login: Mapping[str, str], offset: int, operation: Fetch) -> Iterator[bytes]:
+    """The file from `offset` to its end. Raises SourceFailed for anything else."""
     size = operation.file.size
     left = size - offset
     if left == 0:
         return
-    headers = {"User-Agent": "cpudeploy", "Accept-Encoding": "identity"}
+    headers = {"User-Agent": "cpudeploy", "Accept-Encoding": "identity", **login}
     if offset:
         headers["Range"] = f"bytes={offset}-"
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
     timeout = httpx.Timeout(operation.stall_s, connect=_CONNECT_S)
     try:
         with (
@@ -187,30 +197,30 @@ def _pieces(url: str, token: str | None, offset: int, operation: Fetch) -> Itera
                 if not left:
                     break
     except httpx.ReadTimeout:
-        raise _SourceFailed(f"nothing came for {operation.stall_s} s", stalled=True) from None
+        raise SourceFailed(f"nothing came for {operation.stall_s} s", stalled=True) from None
     except httpx.ConnectTimeout:
-        raise _SourceFailed(f"no connection within {_CONNECT_S:g} s", stalled=True) from None
+        raise SourceFailed(f"no connection within {_CONNECT_S:g} s", stalled=True) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise _SourceFailed(str(error) or type(error).__name__) from None
+        raise SourceFailed(str(error) or type(error).__name__) from None
     if left:
-        raise _SourceFailed(f"the server ended after {size - left} of {size} bytes")
+        raise SourceFailed(f"the server ended after {size - left} of {size} bytes")
 
 
 def _continues(response: httpx.Response, offset: int, size: int) -> bool:
     """Whether the answer begins at `offset`; else it is the whole file."""
     status = response.status_code
     if status not in (200, 206):
-        raise _SourceFailed(f"it answered {status}", status=status)
+        raise SourceFailed(f"it answered {status}", status=status)
     if status == 200:
         length = response.headers.get("Content-Length", "")
         if length.isdigit() and int(length) != size:
-            raise _SourceFailed("it has another length", code=TOO_LONG)
+            raise SourceFailed("it has another length", code=TOO_LONG)
         return False
     found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
     if found is None or int(found[1]) != offset:
-        raise _SourceFailed("it gave another part than was asked for")
+        raise SourceFailed("it gave another part than was asked for")
     if found[2] not in ("*", str(size)):
-        raise _SourceFailed("it has another length", code=TOO_LONG)
+        raise SourceFailed("it has another length", code=TOO_LONG)
     return True
 
 
@@ -219,7 +229,7 @@ def _client(timeout: httpx.Timeout, *, secure: bool) -> httpx.Client:
 
     def only_tls(request: httpx.Request) -> None:
         if secure and request.url.scheme != "https":
-            raise _SourceFailed(f"it redirects to {request.url.scheme}, without TLS")
+            raise SourceFailed(f"it redirects to {request.url.scheme}, without TLS")
 
     return httpx.Client(
         verify=ssl.create_default_context(),

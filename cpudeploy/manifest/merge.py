@@ -32,8 +32,8 @@ MODEL_KEYS = (
 """A model's settings that may stand on any layer; `port` and `served_name` only on a model and in `on`."""
 
 SOURCE_KEYS = {
-    "huggingface": ("revision", "quant", "files", "mmproj", "token"),
-    "modelscope": ("revision", "quant", "files", "mmproj", "token"),
+    "huggingface": ("revision", "quant", "files", "exclude", "mmproj", "token"),
+    "modelscope": ("revision", "quant", "files", "exclude", "mmproj", "token"),
     "url": ("sha256",),
     "upload": (),
     "path": (),

@@ -228,6 +228,7 @@ def _source(settings: Settings, problems: Problems) -> dict[str, Any] | None:
         revision=source.text("revision"),
         quant=source.text("quant"),
         files=source.texts("files"),
+        exclude=source.texts("exclude"),
         mmproj=source.text("mmproj"),
         token=source.secret("token"),
     )

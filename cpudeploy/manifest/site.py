@@ -61,14 +61,17 @@ def _pool_fault(pool: str) -> tuple[str, str] | None:
 
 
 def build_mirrors(root: Node, problems: Problems) -> Mirrors:
-    """Image rules in order, and the addresses of a Hub and of the engine's packages."""
+    """Image rules in order, and the addresses of Hubs and of the engine's packages."""
     mirrors = Settings(root).inner("mirrors")
     images = mirrors.get("images")
     rules = [
         _rule(Settings(node), problems) for node in (images.items or () if images else ()) if not node.broken
     ]
     return Mirrors(
-        images=tuple(rules), huggingface=mirrors.text("huggingface"), docker_ce=mirrors.text("docker-ce")
+        images=tuple(rules),
+        huggingface=mirrors.text("huggingface"),
+        modelscope=mirrors.text("modelscope"),
+        docker_ce=mirrors.text("docker-ce"),
     )
 
 

@@ -26,7 +26,7 @@ from ..steps.image import image_changes
 from ..steps.network import network_changes
 from ..steps.platform import refuse_wrong_platform
 from ..steps.wanted import wanted_instance
-from ..steps.weights import bytes_to_load, weights_changes
+from ..steps.weights import brought_by, bytes_to_load, weights_changes
 from ..types.allocation import Allocation
 from ..types.deployment import Deployment, Host, Placement
 from ..types.facts import Facts
@@ -201,7 +201,7 @@ def _host_plan(context: HostContext, asked: _Asked, left_alone: frozenset[str]) 
     for placement in tried:
         weights = context.resolved.weights[f"{placement.model}@{placement.host}"]
         if (weights.tree or weights.source) not in fetched:
-            changes += weights_changes(context, placement, weights)
+            changes += weights_changes(context, placement, weights, brought_by(changes))
             fetched.add(weights.tree or weights.source)
     refuse_full_disks(context.facts, changes)
     refuse_taken_ports(around, named | held.instead)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..types.base import SecretRef
-from ..types.deployment import Deployment, Host, HuggingFace, ModelScope, Placement, Upload
+from ..types.deployment import Deployment, Host, HuggingFace, ModelScope, Placement
 
 _SECRETS = ("from_age", "from_sops")
 
@@ -40,13 +40,8 @@ def host_not_yet(host: Host) -> str:
 
 def model_not_yet(placement: Placement) -> str:
     """Why this model can't be carried out on its host; empty when it can."""
-    source = placement.source
     if placement.task != "chat":
         return f"task {placement.task} can't be served and proven; do: keep to chat models for now"
-    if isinstance(source, ModelScope):
-        return f"{source.repo} can't be had from ModelScope; do: give a huggingface source or an url"
-    if isinstance(source, Upload):
-        return f"{source.path} can't be uploaded; do: copy it to the host and say path: instead"
     if placement.each == "numa":
         return "an instance for each NUMA node can't be planned; do: leave `each` out"
     for what, secret in _secrets(placement):
@@ -79,7 +74,7 @@ def plannable(deployment: Deployment) -> Deployment:
 def _secrets(placement: Placement) -> Iterator[tuple[str, SecretRef]]:
     if placement.api_key is not None:
         yield "api_key", placement.api_key
-    if isinstance(placement.source, HuggingFace) and placement.source.token is not None:
+    if isinstance(placement.source, HuggingFace | ModelScope) and placement.source.token is not None:
         yield "the Hub's token", placement.source.token
 
 

@@ -1,8 +1,8 @@
 """Single files by address: their size, small ones whole or their checksum, the headers of large ones.
 
-In: URLs to try in order, and a token with the one prefix it may be sent to. Out: facts about the
-content. Never downloads weights: a header costs its own bytes, whole are only files up to `SMALL` bytes.
-Nothing is stored here.
+In: URLs to try in order, and a token with the one prefix it may be sent to, and the cookie it is sent in
+besides the header where its site wants that. Out: facts about the content. Never downloads weights: a header
+costs its own bytes, whole are only files up to `SMALL` bytes. Nothing is stored here.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ Parse = Callable[[bytearray, str], T | NeedMore]
 class Files:
     """Questions about files on the web. A context manager; share one among threads."""
 
-    def __init__(self, token: Secret | None = None, token_for: str = "") -> None:
+    def __init__(self, token: Secret | None = None, token_for: str = "", cookie: str = "") -> None:
         self._token = token
         self._token_for = token_for
+        self._cookie = cookie
         self._client = open_client(trust())
 
     def __enter__(self) -> Files:
@@ -84,6 +85,8 @@ class Files:
             headers["Range"] = f"bytes={start}-{end - 1}"
         if self._token is not None and self._token_for and url.startswith(self._token_for):
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
+            if self._cookie:
+                headers["Cookie"] = f"{self._cookie}={self._token.reveal()}"
         with self._client.stream("GET", url, headers=headers) as response:
             if not response.is_success:
                 raise _refused(url, response.status_code)

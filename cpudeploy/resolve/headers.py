@@ -21,6 +21,7 @@ from .selection import same_model
 
 _AT_ONCE = 8
 _CONFIG = "config.json"
+_INDEX = "model.safetensors.index.json"
 _TOKENIZER = "tokenizer_config.json"
 _TEMPLATES = ("chat_template.jinja", "chat_template.json")
 
@@ -73,6 +74,8 @@ def _of_folder(sizes: Mapping[str, int], reader: Reader, where: str) -> Told:
     if _CONFIG not in sizes or not weights:
         missing = _CONFIG if _CONFIG not in sizes else "any .safetensors file"
         return Told(notes=(f"it lacks {missing} at its top, so what the model needs is not known",))
+    if _INDEX in sizes:
+        _refuse_missing(_json(reader.text(_INDEX), f"{where} {_INDEX}"), sizes, where)
     headers = _all(reader.safetensors, weights)
     config = _json(reader.text(_CONFIG), f"{where} {_CONFIG}")
     tensors = safetensors.tensors_of(headers, encoder=is_encoder(config))
@@ -88,6 +91,20 @@ def _of_folder(sizes: Mapping[str, int], reader: Reader, where: str) -> Told:
     except HubError as error:
         return Told(tensors=tensors, notes=(f"{_CONFIG}: {error.sentence}",))
     return Told(shape, tensors)
+
+
+def _refuse_missing(index: Mapping[str, Any], sizes: Mapping[str, int], where: str) -> None:
+    """An engine reads every shard that the index names, and fails late without one."""
+    named = index.get("weight_map")
+    shards = {each for each in named.values() if isinstance(each, str)} if isinstance(named, dict) else set()
+    missing = sorted(shards - sizes.keys())
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise HubError(
+            f"{_INDEX} names {missing[0]}{more}, which is not among the files",
+            where=where,
+            do="take all shards (`files`, `exclude`), or use a repository that has them",
+        )
 
 
 def _has_template(sizes: Mapping[str, int], reader: Reader, where: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..types.deployment import Backend, Deployment, HuggingFace
+from ..types.deployment import Backend, Deployment, HuggingFace, ModelScope
 from ..types.facts import Facts
 from ..types.references import DIGEST
 from .images import Known
@@ -53,12 +53,14 @@ class HeldTree:
     sums: Mapping[str, str]
 
 
-def source_text(source: HuggingFace, commit: str) -> str:
+def source_text(source: HuggingFace | ModelScope, commit: str) -> str:
     """How releases name what a Hub was asked for and what it told: `huggingface org/name@main (a1b2c3d)`."""
     return f"{_asked(source)} ({commit[:_SHOWN]})"
 
 
-def held_tree(deployment: Deployment, source: HuggingFace, facts: Mapping[str, Facts]) -> HeldTree | None:
+def held_tree(
+    deployment: Deployment, source: HuggingFace | ModelScope, facts: Mapping[str, Facts]
+) -> HeldTree | None:
     """The files that the last releases had from this very source, if every host placed to have them holds
     them all, unchanged since they were hashed."""
     found = {
@@ -75,7 +77,7 @@ def held_tree(deployment: Deployment, source: HuggingFace, facts: Mapping[str, F
 
 
 def _held(
-    deployment: str, model: str, source: HuggingFace, facts: Facts
+    deployment: str, model: str, source: HuggingFace | ModelScope, facts: Facts
 ) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
     releases = _dict(facts.releases.get(deployment))
     sums = {blob.inode: sha256 for sha256, blob in facts.weights.blobs.items() if blob.verified}
@@ -91,8 +93,9 @@ def _held(
     return None
 
 
-def _asked(source: HuggingFace) -> str:
-    return f"huggingface {source.repo}@{source.revision}"
+def _asked(source: HuggingFace | ModelScope) -> str:
+    kind = "huggingface" if isinstance(source, HuggingFace) else "modelscope"
+    return f"{kind} {source.repo}@{source.revision}"
 
 
 def _released(deployment: str, reference: str, facts: Iterable[Facts]) -> str | None:

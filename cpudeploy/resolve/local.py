@@ -74,8 +74,13 @@ def _listed(folder: Path) -> list[Listed]:
     return [
         Listed(name, file.stat().st_size)
         for file in _files(folder, "**/*")
-        if file.is_file() and safe_name(name := file.relative_to(folder).as_posix())
+        if file.is_file() and safe_name(name := file.relative_to(folder).as_posix()) and not _hidden(name)
     ]
+
+
+def _hidden(name: str) -> bool:
+    """What version control and downloads keep for themselves."""
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _files(folder: Path, pattern: str) -> Iterator[Path]:

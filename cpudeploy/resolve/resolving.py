@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ..errors import CpudeployError
 from ..secrets import Secrets
-from ..types.deployment import Deployment, HostPath, HuggingFace, Placement, Source, Upload, Url
+from ..types.deployment import Deployment, HostPath, HuggingFace, ModelScope, Placement, Source, Upload, Url
 from ..types.facts import Facts
 from ..types.playbook import Playbook
 from ..types.resolved import Resolved
@@ -23,6 +23,7 @@ from .cache import Cache
 from .hub import Hub
 from .images import resolve_image
 from .known import HeldTree, held_blobs, held_tree, known_image
+from .modelscope import Scope
 from .secret_marks import held_states, secret_states
 from .selection import Format
 from .weights import Asking, resolve_weights
@@ -54,6 +55,8 @@ def resolve(
         secrets=secrets,
         cache=Cache(cache),
         held=held_blobs(facts),
+        scope=Scope.of(deployment.mirrors.modelscope),
+        base=deployment.base,
     )
     used = {placement.backend: deployment.backends[placement.backend] for placement in deployment.placements}
     wanted = {
@@ -108,7 +111,7 @@ def _told(source: Source) -> str:
 
 
 def _released(deployment: Deployment, source: Source, facts: Mapping[str, Facts]) -> HeldTree | None:
-    return held_tree(deployment, source, facts) if isinstance(source, HuggingFace) else None
+    return held_tree(deployment, source, facts) if isinstance(source, HuggingFace | ModelScope) else None
 
 
 def _format(deployment: Deployment, placement: Placement, playbooks: Mapping[str, Playbook]) -> Format:

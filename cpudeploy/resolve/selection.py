@@ -99,9 +99,15 @@ def select(
     form: Format,
     where: str,
     mmproj: str | None = None,
+    exclude: Sequence[str] = (),
 ) -> Selection:
-    """The files that the selectors name. Raises HubError that lists the choices with their sizes."""
-    everything = sorted(listed, key=lambda file: file.path)
+    """The files that the selectors name; what `exclude` names is as if it were not there.
+
+    Raises HubError that lists the choices with their sizes.
+    """
+    everything = sorted(
+        (file for file in listed if not _matches(file.path, exclude)), key=lambda file: file.path
+    )
     chosen = _by_globs(everything, globs, where) if globs else everything
     if form == "safetensors" and quant is None:
         if mmproj is not None:

@@ -6,11 +6,9 @@ a tree id that names exactly this content. Weights themselves are never download
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
@@ -19,15 +17,19 @@ import msgspec
 
 from ..errors import HubError
 from ..secrets import Secrets
-from ..types.deployment import HostPath, HuggingFace, ModelScope, Source, Url
+from ..types.deployment import HostPath, HuggingFace, ModelScope, Source, Upload, Url
 from ..types.resolved import ResolvedWeights, WeightFile
 from . import gguf, safetensors
 from .cache import Cache
 from .files import Files, Parse
 from .headers import Told, told_by
-from .hub import Hub, Snapshot, snapshot
+from .hub import Hub
 from .known import HeldTree, source_text
+from .modelscope import Scope
 from .selection import Format, Listed, safe_name, select
+from .snapshots import Site, Snapshot, snapshot
+from .trees import tree_id
+from .uploads import from_here
 
 _AT_ONCE = 8
 
@@ -36,12 +38,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Asking:
-    """Whom to ask, and what is known without asking. `held`: sha256 → bytes of blobs that hosts hold."""
+    """Whom to ask, and what is known without asking. `held`: sha256 → bytes of blobs that hosts hold.
+    `base`: the folder that paths of this machine are seen from."""
 
     hub: Hub
     secrets: Secrets
     cache: Cache
     held: Mapping[str, int]
+    scope: Scope = field(default_factory=Scope)
+    base: str = "."
+
+    def site(self, source: HuggingFace | ModelScope) -> Site:
+        """Who has a repository."""
+        return self.hub if isinstance(source, HuggingFace) else self.scope
 
 
 def resolve_weights(
@@ -49,37 +58,23 @@ def resolve_weights(
 ) -> ResolvedWeights:
     """The files of `source`. `released`: what every host that is to have them holds of the last release,
     for when no Hub answers. Raises HubError (names every address asked) and SecretError."""
-    if isinstance(source, HuggingFace):
-        return _from_hub(source, form, asking, released)
+    if isinstance(source, HuggingFace | ModelScope):
+        return _from_repository(source, form, asking, released)
     if isinstance(source, Url):
         return _from_url(source, asking)
-    if isinstance(source, HostPath):
-        return _from_host(source)
-    where = source.repo if isinstance(source, ModelScope) else source.path
-    raise HubError(
-        f"files can't be had by {type(source).__name__.lower()} yet",
-        where=where,
-        do="give a source by huggingface, url or path",
-    )
+    if isinstance(source, Upload):
+        return from_here(source, asking.base, form, asking.cache)
+    return _from_host(source)
 
 
-def tree_id(name: str, files: Iterable[tuple[str, str]]) -> str:
-    """`<slug>-<12 hex>` for files as (name, sha256): safe as a file name, the same for the same content.
-
-    The hex is of `sha256sum`-like lines sorted by name, so it can be recomputed by hand.
-    """
-    lines = "".join(f"{sha256}  {file}\n" for file, sha256 in sorted(files))
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80].strip("-") or "model"
-    return f"{slug}-{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
-
-
-def _from_hub(
-    source: HuggingFace, form: Format, asking: Asking, released: HeldTree | None
+def _from_repository(
+    source: HuggingFace | ModelScope, form: Format, asking: Asking, released: HeldTree | None
 ) -> ResolvedWeights:
     token = asking.secrets.get(source.token) if source.token else None
-    where = f"huggingface {source.repo}@{source.revision}"
+    site = asking.site(source)
+    where = f"{site.kind} {source.repo}@{source.revision}"
     try:
-        found = snapshot(asking.hub, source.repo, source.revision, token)
+        found = snapshot(site, source.repo, source.revision, token)
     except HubError as error:
         kept = _from_release(source, form, asking, released)
         if kept is None:
@@ -87,10 +82,16 @@ def _from_hub(
         why = f"{' '.join(error.what.split())}; every host holds the last release's files"
         return msgspec.structs.replace(kept, notes=(why, *kept.notes))
     chosen = select(
-        found.files, quant=source.quant, globs=source.files, form=form, where=where, mmproj=source.mmproj
+        found.files,
+        quant=source.quant,
+        globs=source.files,
+        form=form,
+        where=where,
+        mmproj=source.mmproj,
+        exclude=source.exclude,
     )
-    prefix = f"{asking.hub.origin}/"
-    with Files(token, prefix) as web:
+    prefix = f"{site.origin}/"
+    with Files(token, prefix, site.cookie) as web:
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             sums = list(pool.map(lambda file: _checksum(file, found, web, asking.cache), chosen.files))
         # An engine is pointed at one GGUF whose shards lie beside it; other formats are a folder.
@@ -105,6 +106,7 @@ def _from_hub(
                 urls=found.urls(file.path),
                 token=source.token,
                 token_for=prefix if source.token else "",
+                token_cookie=site.cookie if source.token else "",
             )
             for name, file, sha256 in zip(names, chosen.files, sums, strict=True)
         )
@@ -114,9 +116,7 @@ def _from_hub(
         paths = dict(zip(names, (file.path for file in chosen.files), strict=True))
         reader = _Web(
             {file.name: file for file in files},
-            lambda name: [
-                (_told_by(asking.hub, endpoint), found.url(endpoint, paths[name])) for endpoint in order
-            ],
+            lambda name: [(_told_by(site, endpoint), found.url(endpoint, paths[name])) for endpoint in order],
             web,
             asking.cache,
         )
@@ -136,20 +136,30 @@ def _from_hub(
 
 
 def _from_release(
-    source: HuggingFace, form: Format, asking: Asking, released: HeldTree | None
+    source: HuggingFace | ModelScope, form: Format, asking: Asking, released: HeldTree | None
 ) -> ResolvedWeights | None:
     """The files that hosts hold, where they are what `source` selects and their headers are known here."""
     if released is None or tree_id(source.repo, released.sums.items()) != released.tree:
         return None
     listed = [Listed(name, asking.held[sha256], sha256) for name, sha256 in released.sums.items()]
-    where = f"huggingface {source.repo}@{source.revision}"
-    globs, mmproj = source.files, source.mmproj
+    site = asking.site(source)
+    where = f"{site.kind} {source.repo}@{source.revision}"
+    globs, mmproj, exclude = source.files, source.mmproj, source.exclude
     if form == "gguf" or source.quant is not None:
         # On hosts these lie beside each other, whatever folder of the repository they come from.
         globs = tuple(PurePosixPath(pattern).name for pattern in globs)
         mmproj = PurePosixPath(mmproj).name if mmproj is not None else None
+        exclude = tuple(pattern for pattern in exclude if "/" not in pattern)
     try:
-        chosen = select(listed, quant=source.quant, globs=globs, form=form, where=where, mmproj=mmproj)
+        chosen = select(
+            listed,
+            quant=source.quant,
+            globs=globs,
+            form=form,
+            where=where,
+            mmproj=mmproj,
+            exclude=exclude,
+        )
     except HubError:
         return None
     if len(chosen.files) != len(listed):
@@ -161,7 +171,7 @@ def _from_release(
 
     reader = _Web(
         {file.name: file for file in files},
-        lambda name: [(_told_by(asking.hub, endpoint), "") for endpoint in reversed(asking.hub.endpoints)],
+        lambda name: [(_told_by(site, endpoint), "") for endpoint in reversed(site.endpoints)],
         None,
         asking.cache,
     )
@@ -287,6 +297,6 @@ class _Web:
         raise failure or HubError("its header is not known here", where=name)
 
 
-def _told_by(hub: Hub, endpoint: str) -> str:
+def _told_by(site: Site, endpoint: str) -> str:
     """Under whose name a header is remembered."""
-    return "hub" if endpoint == hub.origin else endpoint
+    return site.kind if endpoint == site.origin else endpoint

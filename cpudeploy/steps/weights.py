@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..errors import HostError
 from ..types.base import Unknown
-from ..types.deployment import HostPath, Placement
+from ..types.deployment import HostPath, Placement, Upload
 from ..types.facts import Blob, Disk, File, Question
 from ..types.names import STATE_DIR
 from ..types.operation import Fetch, Operation
@@ -26,10 +26,14 @@ def weights_folder(context: HostContext, placement: Placement, weights: Resolved
 
 
 def weights_changes(
-    context: HostContext, placement: Placement, weights: ResolvedWeights
+    context: HostContext,
+    placement: Placement,
+    weights: ResolvedWeights,
+    brought: Collection[str] = (),
 ) -> tuple[Change, ...]:
     """Claim, fetch what is missing, link the folder. A file already on the host only has to be there. Where
-    too little is known of a file, the change says so and can't be carried out."""
+    too little is known of a file, the change says so and can't be carried out. `brought`: sha256 of files
+    that changes before this one bring; fetching such a one then ends where it begins."""
     facts = context.facts
     if isinstance(placement.source, HostPath):
         _refuse_missing(context, placement.source.path)
@@ -48,7 +52,9 @@ def weights_changes(
     )
     if not missing and linked:
         return ()
-    to_fetch = sum(file.size - held.partial.get(file.sha256, 0) for file in missing)
+    shared = sum(file.size for file in missing if file.sha256 in brought)
+    fetched = [file for file in missing if file.sha256 not in brought]
+    to_fetch = sum(file.size - held.partial.get(file.sha256, 0) for file in fetched)
     root = context.host.weights_dir
     at_least = {}
     if isinstance(facts.disks.get(root), Disk):
@@ -83,9 +89,10 @@ def weights_changes(
     link = {"weights": root, "tree": weights.tree, "files": files}
     operations.append(script("link-tree", link, id="link", deadline_s=60))
     entry = weights.entry or weights.source
-    begun = sum(held.partial.get(file.sha256, 0) for file in missing)
+    begun = sum(held.partial.get(file.sha256, 0) for file in fetched)
     resume = f" · {decimal_size(begun)} already there" if begun else ""
-    what = f"{decimal_size(to_fetch)} to fetch{resume}{why_way} · {_checksum(weights, wanted)}"
+    once = f" · {decimal_size(shared)} come with another model" if shared else ""
+    what = f"{decimal_size(to_fetch)} to fetch{resume}{why_way}{once} · {_checksum(weights, wanted)}"
     return (
         Change(
             id=f"weights:{weights.tree}",
@@ -102,6 +109,16 @@ def weights_changes(
             operations=tuple(operations),
             revert=(),
         ),
+    )
+
+
+def brought_by(changes: Iterable[Change]) -> frozenset[str]:
+    """sha256 of the files that changes fetch."""
+    return frozenset(
+        operation.file.sha256
+        for change in changes
+        for operation in change.operations
+        if isinstance(operation, Fetch)
     )
 
 
@@ -128,6 +145,8 @@ def bytes_to_load(context: HostContext, placement: Placement, weights: ResolvedW
 
 def _way(context: HostContext, placement: Placement) -> tuple[str, str]:
     """How the files come, and what the plan says about it: nothing where the host simply downloads them."""
+    if isinstance(placement.source, Upload):
+        return "controller", " from this machine"
     if placement.fetch == "controller":
         return "controller", " through this machine (fetch: controller)"
     if placement.fetch == "host":
@@ -170,7 +189,8 @@ def _as_found(folder: dict[str, int]) -> dict[str, int] | None:
 def _checksum(weights: ResolvedWeights, files: Sequence[WeightFile]) -> str:
     if len(files) == 1:
         return f"sha256:{files[0].sha256[:12]}…"
-    return f"{len(files)} files at {weights.revision[:12]}"
+    at = f" at {weights.revision[:12]}" if weights.revision else ""
+    return f"{len(files)} files{at}"
 
 
 def _unread(placement: Placement, weights: ResolvedWeights) -> Change:

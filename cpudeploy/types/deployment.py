@@ -88,6 +88,7 @@ class Mirrors(Struct, frozen=True, kw_only=True):
 
     images: tuple[ImageMirror, ...] = ()
     huggingface: str | None = None
+    modelscope: str | None = None
     docker_ce: str | None = None
 
 

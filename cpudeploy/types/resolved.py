@@ -51,7 +51,7 @@ class ResolvedImage(Struct, frozen=True, kw_only=True):
 
 
 class WeightFile(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"):
-    """One file of a model. `urls` in the order to try; `token` goes to `origin` hosts only."""
+    """One file of a model. `urls` in the order to try; `token` goes to `token_for` only."""
 
     name: str
     size: Count
@@ -60,6 +60,10 @@ class WeightFile(Struct, frozen=True, kw_only=True, tag="file", tag_field="kind"
     token: SecretRef | None = None
     token_for: str = ""
     """Prefix of the URLs the token may be sent to."""
+    token_cookie: str = ""
+    """The cookie it is sent in besides the Authorization header, or empty."""
+    upload: str = ""
+    """Where the file lies on the controller (absolute) when it is sent from there, or empty."""
 
 
 class UnreadFile(Struct, frozen=True, kw_only=True, tag="unread", tag_field="kind"):

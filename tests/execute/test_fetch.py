@@ -233,9 +233,11 @@ def test_the_token_goes_to_its_host_and_not_where_that_redirects(
         # Another host name for the same loopback: what counts is that the host differs.
         origin.redirect = server.url.replace("127.0.0.1", "localhost")
         token = SecretRef(kind="from_file", name="token")
-        host.fetch(origin.url, token=token, token_for=f"http://127.0.0.1:{origin.port}/")
+        mine = f"http://127.0.0.1:{origin.port}/"
+        host.fetch(origin.url, token=token, token_for=mine, token_cookie="session")
         assert origin.requests[0]["authorization"] == "Bearer hf_secret"
-    assert "authorization" not in server.requests[0]
+        assert origin.requests[0]["cookie"] == "session=hf_secret"
+    assert not {"authorization", "cookie"} & server.requests[0].keys()
     assert "hf_secret" not in "".join(host.shell.scripts)
 
 
@@ -274,6 +276,36 @@ def test_a_host_without_curl_is_told_what_to_do(host: Host, server: FileServer, 
     with pytest.raises(HostError, match="no curl") as error:
         host.fetch(server.url)
     assert "install curl" in error.value.do
+
+
+@pytest.mark.parametrize(
+    ("version", "cookie", "trusted"),
+    [
+        ("7.57.0", "", False),
+        ("7.58.0", "", True),
+        ("7.63.0", "session", False),
+        ("7.64.1-DEV", "session", True),
+        ("8.5.0", "session", True),
+    ],
+)
+def test_a_curl_that_would_pass_a_token_on_is_not_used(
+    host: Host, server: FileServer, tmp_path: Path, version: str, cookie: str, trusted: bool
+) -> None:
+    curl = tmp_path / "bin" / "curl"
+    curl.parent.mkdir()
+    said = f'[ "$1" = --version ] && echo "curl {version} (x86_64)" && exit'
+    curl.write_text(f'#!/bin/sh\n{said}\nexec {shutil.which("curl")} "$@"\n')
+    curl.chmod(0o755)
+    host.shell.env = {"PATH": f"{curl.parent}:{os.environ['PATH']}"}
+    (tmp_path / "token").write_text("hf_secret")
+    login = {"token": SecretRef(kind="from_file", name="token"), "token_cookie": cookie}
+    if trusted:
+        host.fetch(server.url, **login, token_for=server.url)
+        assert host.blob.read_bytes() == CONTENT
+        return
+    with pytest.raises(HostError, match="would pass it on"):
+        host.fetch(server.url, **login, token_for=server.url)
+    assert server.requests == []
 
 
 def test_a_full_disk_is_refused_before_a_byte_is_fetched(

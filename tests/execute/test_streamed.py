@@ -205,9 +205,11 @@ def test_the_token_goes_to_its_host_and_not_where_that_redirects(
         # Another host name for the same loopback: what counts is that the host differs.
         origin.redirect = server.url.replace("127.0.0.1", "localhost")
         token = SecretRef(kind="from_file", name="token")
-        host.fetch(origin.url, token=token, token_for=f"http://127.0.0.1:{origin.port}/")
+        mine = f"http://127.0.0.1:{origin.port}/"
+        host.fetch(origin.url, token=token, token_for=mine, token_cookie="session")
         assert origin.requests[0]["authorization"] == "Bearer hf_secret"
-    assert "authorization" not in server.requests[0]
+        assert origin.requests[0]["cookie"] == "session=hf_secret"
+    assert not {"authorization", "cookie"} & server.requests[0].keys()
 
 
 class Walled(LocalConnection):

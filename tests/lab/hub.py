@@ -242,7 +242,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.logged:
             return
         self.logged = True
-        header = self.headers.get("Authorization")
+        header = self._login()
         entry = {
             "time": round(time.time(), 3),
             "port": self.server.server_address[1],
@@ -257,6 +257,10 @@ class Handler(BaseHTTPRequestHandler):
         }
         with Handler.lock, self.server.log.open("a") as log:
             log.write(json.dumps(entry) + "\n")
+
+    def _login(self) -> str | None:
+        """What the request carried as its login."""
+        return self.headers.get("Authorization")
 
     def log_message(self, format: str, *args: object) -> None:
         """Keep standard error for real errors."""

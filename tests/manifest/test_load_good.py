@@ -50,6 +50,7 @@ mirrors:
       try: [swr.example.com/gpustack/vllm-openai-cpu]
       digests: {0.21: "sha256:0000000000000000000000000000000000000000000000000000000000000000"}
   huggingface: https://hf-mirror.com
+  modelscope: https://www.modelscope.ai
 registries:
   harbor.corp/llm: {username: "robot$llm+pull", password: {from_file: secrets/harbor}, ca: corp.pem}
 backends:
@@ -146,6 +147,7 @@ def test_mirrors_registries_and_backends(full: Path, playbooks: Path) -> None:
         ("m.daocloud.io/ghcr.io/", "http://10.0.0.9:5000/ghcr/"),
         ("swr.example.com/gpustack/vllm-openai-cpu",),
     ]
+    assert deployment.mirrors.modelscope == "https://www.modelscope.ai"
     assert list(deployment.mirrors.images[1].digests) == ["0.21"]
     (registry,) = deployment.registries
     assert registry.scope == "harbor.corp/llm"
@@ -167,6 +169,9 @@ def test_every_kind_of_source_has_its_selectors(load_text: Loader) -> None:
     assert source("{modelscope: a/b, revision: v1, quant: Q8_0, files: ['*'], mmproj: m}") == ModelScope(
         repo="a/b", revision="v1", quant="Q8_0", files=("*",), mmproj="m"
     )
+    for kind, wanted in (("huggingface", HuggingFace), ("modelscope", ModelScope)):
+        found = source(f"{{{kind}: a/b, files: ['*.json'], exclude: ['onnx/*', 'x.json']}}")
+        assert found == wanted(repo="a/b", files=("*.json",), exclude=("onnx/*", "x.json"))
     assert source("{upload: models/m}") == Upload(path="models/m")
 
 

@@ -28,7 +28,6 @@ from cpudeploy.types.deployment import (
     Registry,
     Ssh,
     Sudo,
-    Upload,
 )
 from cpudeploy.types.facts import Facts
 from cpudeploy.types.plan import HostPlan, Plan
@@ -41,11 +40,10 @@ VLLM = Backend(name="vllm", playbook="vllm-cpu", image="vllm/vllm-openai-cpu:v0.
 NOT_YET: list[tuple[dict[str, Any], str]] = [
     ({"task": "embed"}, "task embed"),
     ({"task": "rerank"}, "task rerank"),
-    ({"source": ModelScope(repo="org/name")}, "ModelScope"),
-    ({"source": Upload(path="m.gguf")}, "uploaded"),
     ({"each": "numa"}, "NUMA"),
     ({"api_key": AGE}, "api_key can't be read by from_age"),
     ({"source": HuggingFace(repo="a/b", token=msgspec.structs.replace(AGE, kind="from_sops"))}, "from_sops"),
+    ({"source": ModelScope(repo="a/b", token=AGE)}, "the Hub's token can't be read by from_age"),
 ]
 
 

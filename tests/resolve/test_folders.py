@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ REPO = "Qwen/Qwen3-0.6B"
 
 
 def resolved(
-    secrets: Secrets, files: dict[str, bytes], form: str, cache: Path | None = None, **source: str
+    secrets: Secrets, files: dict[str, bytes], form: str, cache: Path | None = None, **source: Any
 ) -> tuple[ResolvedWeights, int]:
     """What a Hub with these files tells, and how many bytes it sent for it."""
     with run_hub({REPO: Repo(files)}) as hub:
@@ -127,6 +128,27 @@ def test_the_same_weights_once_more_for_other_programs_are_left(secrets: Secrets
     alone = {"consolidated.safetensors": weights(), "config.json": folder()["config.json"]}
     found, _ = resolved(secrets, alone, "safetensors")
     assert len(found.files) == 2
+
+
+def test_a_shard_that_the_index_names_and_nobody_has_is_told_before_anything_is_fetched(
+    secrets: Secrets,
+) -> None:
+    index = json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "x.safetensors"}})
+    files = folder() | {
+        "model-00001-of-00002.safetensors": weights(),
+        "x.safetensors": weights(),
+        "model.safetensors.index.json": index.encode(),
+    }
+    assert resolved(secrets, files, "safetensors")[0].shape is not None
+    with pytest.raises(HubError, match=r"index\.json names x\.safetensors, which is not among") as error:
+        resolved(secrets, files, "safetensors", exclude=("x.*",))
+    assert "exclude" in error.value.do
+
+
+def test_what_is_excluded_is_neither_taken_nor_asked_for(secrets: Secrets) -> None:
+    files = folder() | {"figures/deep/large.json": bytes(1000), "vocab.txt": b"a"}
+    found, _ = resolved(secrets, files, "safetensors", exclude=("figures/*", "*.txt", "no-such-*"))
+    assert {file.name for file in found.files} == set(folder())
 
 
 @pytest.fixture

@@ -58,6 +58,20 @@ def test_part_of_a_quantisations_name_is_not_it(quant: str) -> None:
     assert "mmproj" not in error.value.what
 
 
+def test_what_is_excluded_is_as_if_it_were_not_there() -> None:
+    def left(exclude: tuple[str, ...], quant: str | None = None) -> list[str]:
+        listed = [Listed(name, 1) for name in ("x-Q4_0.gguf", "x-Q4_0-mtp.gguf", "mtp/y.gguf")]
+        found = select(listed, quant=quant, globs=(), form="gguf", where="hub", exclude=exclude)
+        return [file.path for file in found.files]
+
+    assert left(("*-mtp.gguf",), "Q4_0") == ["x-Q4_0.gguf"]
+    assert left(("x-*",)) == ["mtp/y.gguf"]
+    with pytest.raises(HubError, match="several models"):
+        left(("mtp/*",))
+    with pytest.raises(HubError, match="no .gguf file"):
+        left(("*",))
+
+
 def test_shards_are_taken_together_and_the_first_is_the_entry() -> None:
     found = choose((*QWEN, *SHARDS), "Q8_0")
     assert tuple(file.path for file in found.files) == SHARDS

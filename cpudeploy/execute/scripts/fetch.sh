@@ -4,12 +4,15 @@
 config=$(cat)
 begin
 command -v curl >/dev/null 2>&1 || { echo "error curl"; exit 10; }
-case $config in *[Aa]uthorization*)
-    # Before 7.58 curl sent our header on to whatever host it was redirected to.
+# Before 7.58 curl sent our token on to whatever host it was redirected to, before 7.64 also our cookie.
+least=
+case $config in *\"Authorization:*) least=58 ;; esac
+case $config in *\"Cookie:*) least=64 ;; esac
+if [ -n "$least" ]; then
     version=$(curl --version 2>/dev/null) && version=${version#curl } && version=${version%% *}
     major=${version%%.*} minor=${version#*.} minor=${minor%%.*}
-    [ "$major" -gt 7 ] || { [ "$major" -eq 7 ] && [ "$minor" -ge 58 ]; } || exit 15 ;;
-esac
+    [ "$major" -gt 7 ] || { [ "$major" -eq 7 ] && [ "$minor" -ge "$least" ]; } || exit 15
+fi
 
 download() {
     printf '%s\n' "$config" |
