@@ -130,6 +130,8 @@ class Instance(Struct, frozen=True, kw_only=True):
     task: str
     cpus: str = "auto"
     memory_asked: int | None = None
+    kv: int = 0
+    """Bytes of the KV cache, where the engine is told its size."""
     kv_asked: int | None = None
     params: dict[str, str | int | float | bool] = {}
     container: ContainerSpec
