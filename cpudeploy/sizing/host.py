@@ -20,7 +20,7 @@ from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of
 from .fit import ways_to_fit
 from .machine import machine
 from .memory import Binding, Seat, bind, gib, node_rooms, room, shown
-from .paged.kv import whole_requests
+from .paged.kv import cache_bytes, whole_requests
 from .paged.measures import PagedMeasures
 from .ranks import Split, divides, nodes_of, rank_cpus, split_of
 from .running import is_others, kept_limit, kept_wish, running_instance
@@ -239,6 +239,13 @@ def _warnings(ask: _Ask) -> list[str]:
             told.append(
                 f"its KV cache of {gib(measures.serving.kv)} holds {whole} of {measures.serving.parallel} "
                 f"requests of {measures.serving.context} tokens: the others wait, or are begun again"
+            )
+        usual = cache_bytes(measures.shape, replace(measures.serving, kv=None))
+        if measures.serving.kv >= 2 * usual:
+            told.append(
+                f"its KV cache of {gib(measures.serving.kv)} is set by hand, and {gib(usual)} hold all "
+                f"{measures.serving.parallel} × {measures.serving.context} tokens: the rest only keeps "
+                "beginnings of earlier requests"
             )
     if (
         ask.lists

@@ -266,6 +266,13 @@ class TestAllocation:
         assert any("holds 1 of 4 requests" in warning for warning in found.warnings)
         assert not only(facts(), paged(context=8192, parallel=1, kv=whole)).warnings
 
+    def test_one_that_holds_far_more_is_told_with_what_would_do(self):
+        usual = only(facts(), paged(context=8192, parallel=1)).need.kv
+        more = facts(memory=64 * GIB)
+        (warning,) = only(more, paged(context=8192, parallel=1, kv=2 * usual)).warnings
+        assert "1.78 GiB is set by hand, and 0.89 GiB hold all 1 × 8192 tokens" in warning
+        assert not only(more, paged(context=8192, parallel=1, kv=2 * usual - 1)).warnings
+
     def test_one_that_does_not_hold_a_single_request_is_refused_with_numbers(self):
         whole = only(facts(), paged(context=8192, parallel=1)).need.kv
         with pytest.raises(DoesNotFit, match=r"KV cache of 0\.8\d GiB .* 8192 tokens, which takes 0\.89 GiB"):
