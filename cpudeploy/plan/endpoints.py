@@ -60,11 +60,7 @@ def _endpoint(
         served_name=placement.served_name,
         key=None if ref is None else _key(ref, variables[placement.model, ref]),
     )
-    problem = (
-        deployment_not_yet(deployment)
-        or host_not_yet(host)
-        or model_not_yet(placement)
-    )
+    problem = deployment_not_yet(deployment) or host_not_yet(host) or model_not_yet(placement)
     if problem:
         return msgspec.structs.replace(told, problem=f"not yet: {problem}")
     try:

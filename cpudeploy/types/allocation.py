@@ -21,7 +21,7 @@ class MemoryNeed(Struct, frozen=True, kw_only=True):
     projector: int = 0
     """What lets the model see (`mmproj`), with its own buffers."""
     files: int = 0
-    """The largest of the model's files while it is copied, as far as it is more than the KV cache to come."""
+    """The largest of the model's files while it is copied, as far as it is more than what comes after it."""
     compile: int = 0
     """What compiling takes, as far as it is more than the KV cache to come."""
 

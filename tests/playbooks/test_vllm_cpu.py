@@ -75,7 +75,7 @@ def processor(*flags: str, arch: str = "amd64", **changes: Any) -> Facts:
 
 
 def test_one_node_one_rank_bound_to_a_cpu_of_each_core():
-    spec = rendered(processor("avx2", cores=cores(4, smt=2)), allocation()).container
+    spec = rendered(processor("avx512_bf16", cores=cores(4, smt=2)), allocation()).container
     assert spec.command == (
         *("/models", "--served-model-name", "Smol 1", "--host", "0.0.0.0", "--port", "8000"),
         *("--max-model-len", "8192", "--max-num-seqs", "4", "--dtype", "bfloat16"),
@@ -101,7 +101,10 @@ def test_two_nodes_are_two_ranks_each_within_its_own():
 @pytest.mark.parametrize(
     ("arch", "flags", "dtype"),
     [
-        ("amd64", ("avx2",), "bfloat16"),
+        ("amd64", ("avx2",), "float32"),
+        ("amd64", ("avx2", "avx512f"), "float32"),
+        ("amd64", ("avx2", "avx512f", "avx512_bf16"), "bfloat16"),
+        ("amd64", ("avx2", "avx512f", "amx_tile", "amx_bf16"), "bfloat16"),
         ("arm64", ("asimd",), "float32"),
         ("arm64", ("asimd", "bf16"), "bfloat16"),
     ],

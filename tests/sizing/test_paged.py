@@ -17,13 +17,29 @@ from cpudeploy.types.allocation import Allocation
 from cpudeploy.types.deployment import HostPath
 from cpudeploy.types.facts import Facts, Node
 from cpudeploy.types.playbook import Overhead
-from cpudeploy.types.shape import AttentionLayers, Tensors
-from tests.engines import BOOKS, TABLE, VLLM, allocated, both, full, paged, small
+from cpudeploy.types.shape import AttentionLayers, ModelShape, Tensors
+from tests.engines import BOOKS, NEWEST, VLLM, allocated, both, full, paged, small
 from tests.factories import cores, facts, placement, resolved
 
 from .machines import numa, untold
 
 MIB = 1 << 20
+WIDE = small(
+    layers=16,
+    embedding=256,
+    heads=32,
+    feed_forward=512,
+    vocabulary=1024,
+    attention=(AttentionLayers(layers=16, kv_heads=32, key_length=256, value_length=256),),
+)
+TINY = small(
+    layers=2,
+    embedding=64,
+    heads=4,
+    feed_forward=128,
+    vocabulary=512,
+    attention=(AttentionLayers(layers=2, kv_heads=2, key_length=16, value_length=16),),
+)
 NOTHING = Overhead(engine_mib=0)
 WINDOWED = {"num_hidden_layers": 34, "hidden_size": 2560, "num_attention_heads": 8, "sliding_window": 1024}
 
@@ -184,18 +200,37 @@ class TestNeed:
         packed = Tensors(size=500, matrices={"I32": 300, "F16": 100})
         assert paged_need(small(), packed, serving(), largest_file=0).weights == 500
 
-    def test_the_output_matrix_is_kept_twice_and_a_token_table_of_its_own_too(self):
-        apart = Tensors(size=full().size + TABLE, matrices={"BF16": full().size})
-        assert paged_need(small(), full(), serving(), largest_file=0).repack == TABLE
-        assert paged_need(small(), apart, serving(), largest_file=0).repack == 2 * TABLE
+    def test_all_of_it_is_there_twice_once_it_was_rearranged(self):
+        need = paged_need(small(), full(), serving(), largest_file=0)
+        assert need.repack == need.weights
+
+    @pytest.mark.parametrize(
+        ("shape", "weights", "context", "parallel", "kv", "measured"),
+        [
+            (small(), 1137, 2304, 4, 1024, 4669),
+            (WIDE, 269, 3072, 2, 3136, 5433),
+            (TINY, 0, 2048, 2, 1024, 2486),
+        ],
+        ids=["Qwen3-0.6B", "wide heads", "tiny"],
+    )
+    def test_what_servers_of_the_newest_version_held_at_most(
+        self, shape: ModelShape, weights: int, context: int, parallel: int, kv: int, measured: int
+    ):
+        """MiB: anonymous, shared and file-mapped pages of all processes, as measured."""
+        told = serving(context, parallel, overhead=NEWEST, kv=kv * MIB)
+        size = weights * MIB
+        need = paged_need(shape, full(size), told, largest_file=size)
+        assert 1.0 <= need.total / MIB / measured <= 1.1
 
     def test_what_is_over_before_the_cache_is_made_counts_only_beyond_it(self):
         heavy = msgspec.structs.replace(NOTHING, compile_mib=1024)
         little = paged_need(small(), full(), serving(1024, 1, overhead=heavy), largest_file=0)
         assert little.kv + little.compile == GIB
         assert paged_need(small(), full(), serving(overhead=heavy), largest_file=3 * GIB).compile == 0
-        loading = paged_need(small(), full(), serving(1024, 1, overhead=heavy), largest_file=3 * GIB)
-        assert (loading.files + loading.kv, loading.compile) == (3 * GIB, 0)
+        wide = Tensors(size=2 * full().size, matrices={"F32": 2 * full().size})
+        loading = paged_need(small(), wide, serving(1024, 1, overhead=heavy), largest_file=wide.size)
+        assert loading.files == wide.size - loading.weights - loading.kv > 0
+        assert loading.compile == max(0, GIB - loading.kv - loading.files)
 
     def test_each_further_rank_takes_what_the_playbook_says(self):
         ranked = Overhead(engine_mib=1000, rank_mib=750)
@@ -229,14 +264,31 @@ class TestAllocation:
         with pytest.raises(DoesNotFit, match="40960"):
             only(facts(), paged(context=65536))
 
-    def test_arm_without_bfloat16_computes_with_twice_the_bytes(self):
+    @pytest.mark.parametrize(
+        ("arch", "flags", "size"),
+        [
+            ("amd64", ("avx2",), 4),
+            ("amd64", ("avx2", "avx512f"), 4),
+            ("amd64", ("avx2", "avx512f", "amx_bf16"), 2),
+            ("arm64", ("asimd",), 4),
+            ("arm64", ("asimd", "bf16"), 2),
+        ],
+    )
+    def test_a_processor_without_bfloat16_computes_with_twice_the_bytes(
+        self, arch: str, flags: tuple[str, ...], size: int
+    ):
         plain = facts()
-        arm = msgspec.structs.replace(
+        host = msgspec.structs.replace(
             plain,
-            os=msgspec.structs.replace(plain.os, arch="arm64"),
-            cpu=msgspec.structs.replace(plain.cpu, flags=("asimd",)),
+            os=msgspec.structs.replace(plain.os, arch=arch),
+            cpu=msgspec.structs.replace(plain.cpu, flags=flags),
         )
-        assert only(arm).need.kv == 2 * only(facts()).need.kv
+        for params, element in (
+            ({"dtype": "auto"}, size),
+            ({"dtype": "bfloat16"}, 2),
+            ({"dtype": "float32"}, 4),
+        ):
+            assert 2 * only(host, paged(params=params)).need.kv == element * only(facts()).need.kv
 
     def test_a_cache_set_by_hand_wins_and_is_counted(self):
         four, eight = (only(facts(memory=32 * GIB), paged(kv=size * GIB)) for size in (4, 8))
@@ -248,6 +300,13 @@ class TestAllocation:
         found = only(facts(), paged(context=8192, parallel=4, kv=whole))
         assert any("holds 1 of 4 requests" in warning for warning in found.warnings)
         assert not only(facts(), paged(context=8192, parallel=1, kv=whole)).warnings
+
+    def test_one_that_holds_far_more_is_told_with_what_would_do(self):
+        usual = only(facts(), paged(context=8192, parallel=1)).need.kv
+        more = facts(memory=64 * GIB)
+        (warning,) = only(more, paged(context=8192, parallel=1, kv=2 * usual)).warnings
+        assert "1.78 GiB is set by hand, and 0.89 GiB hold all 1 × 8192 tokens" in warning
+        assert not only(more, paged(context=8192, parallel=1, kv=2 * usual - 1)).warnings
 
     def test_one_that_does_not_hold_a_single_request_is_refused_with_numbers(self):
         whole = only(facts(), paged(context=8192, parallel=1)).need.kv

@@ -47,11 +47,11 @@ class PagedMeasures:
         ranks = f", and of {serving.ranks} ranks" if serving.ranks > 1 else ""
         return {
             "weights": f"the model's tensors in {_TYPES.get(serving.element, 'its type')}",
-            "repack": "token table and output matrix kept a second time, arranged for this CPU",
+            "repack": "all of it a second time, arranged for this CPU",
             "kv": self._kv(),
             "compute": f"steps of {serving.step} tokens, a vocabulary of {self.shape.vocabulary}",
             "engine": f"Python, libraries and processes of this version{ranks}",
-            "files": "the largest of the model's files while it is copied, beyond the KV cache made later",
+            "files": "the largest of the model's files while it is copied, beyond what is made later",
             "compile": "what compiling takes beyond the KV cache made later",
         }
 

@@ -6,7 +6,7 @@ Where the headers leave room, the estimate errs upwards.
 from __future__ import annotations
 
 from ...types.allocation import MemoryNeed
-from ...types.shape import ModelShape, Tensors
+from ...types.shape import AttentionLayers, ModelShape, Tensors
 from .kv import cache_bytes
 from .serving import Paged
 
@@ -22,13 +22,17 @@ _SORTED = 4
 
 def paged_need(shape: ModelShape, tensors: Tensors, serving: Paged, *, largest_file: int) -> MemoryNeed:
     """Peak memory of one server with all its ranks. largest_file: bytes of the largest of the model's files,
-    which is mapped while it is copied; like compiling, that is over when the cache is made."""
+    which is mapped while it is copied. That is over when weights are rearranged, and compiling when the cache
+    is made."""
     overhead = serving.overhead
     kv = cache_bytes(shape, serving) * serving.ranks
-    files = max(0, largest_file - kv)
+    weights = weight_bytes(tensors, serving.element)
+    files = max(0, largest_file - weights - kv)
     return MemoryNeed(
-        weights=weight_bytes(tensors, serving.element),
-        repack=_tables(shape, tensors, serving),
+        weights=weights,
+        # Rearranged for multiplying. Output matrix and token table stay as they were beside that; what the
+        # layers hold is not given back either, as measured, though the sources drop it.
+        repack=weights,
         kv=kv,
         state=0,
         compute=_compute(shape, serving),
@@ -62,21 +66,17 @@ def _held(kind: str, stored: int, element: int) -> int:
     return stored * element // _PLAIN[kind] if kind in _PLAIN else stored
 
 
-def _tables(shape: ModelShape, tensors: Tensors, serving: Paged) -> int:
-    """The token table and the output matrix a second time: they are rearranged for multiplying as every
-    matrix is, but what they were made from stays, since tokens are looked up in it."""
-    table = shape.vocabulary * shape.embedding * serving.element
-    # A table of its own is no matrix: then there is an output matrix beside it.
-    apart = weight_bytes(tensors, serving.element) - sum(
-        _held(kind, stored, serving.element) for kind, stored in tensors.matrices.items()
-    )
-    return table * (2 if apart >= table else 1)
-
-
 def _compute(shape: ModelShape, serving: Paged) -> int:
     """Activations of one step, and the logits of all requests. Ranks have a part of each matrix's output, and
     all of what goes from layer to layer."""
     passed = 4 * shape.embedding * serving.ranks
     inner = 3 * max(shape.feed_forward, shape.embedding)
+    heads = max((_attended(shape, each) for each in shape.attention), default=0)
     logits = serving.parallel * shape.vocabulary * _F32 * _SORTED
-    return serving.step * (passed + inner) * serving.element + logits
+    return serving.step * (passed + inner + heads) * serving.element + logits
+
+
+def _attended(shape: ModelShape, layers: AttentionLayers) -> int:
+    """Elements of one token on its way through attention: queries, keys, values, and what comes out."""
+    width = layers.key_length + layers.value_length
+    return (shape.heads + layers.kv_heads) * width
