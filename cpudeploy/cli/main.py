@@ -17,6 +17,7 @@ COMMANDS = (
     "plan",
     "apply",
     "status",
+    "endpoints",
     "logs",
     "chat",
     "history",

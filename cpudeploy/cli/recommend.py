@@ -56,8 +56,8 @@ def command(
 ) -> int:
     """Tell what each host has room for of MODEL, and how fast it would be.
 
-    MODEL is one of the manifest (all of them when left out), or a Hub repository of GGUF files that is not in
-    it (org/name-GGUF), tried on every host beside what is there.
+    MODEL is one of the manifest (all of them when left out), or a Hub repository that is not in it, tried on
+    every host beside what is there: org/name-GGUF by llama.cpp, org/name by vLLM where the manifest has it.
     """
     from .measuring import measure as measure_all
     from .recommending import Question, ask_hosts, ask_records

@@ -93,7 +93,7 @@ def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Q
     if question.model and question.model not in models:
         raise UsageError(
             f"no model {question.model} here",
-            do=f"choose from: {', '.join(models) or 'none'}; or name a Hub repository (org/name-GGUF)",
+            do=f"choose from: {', '.join(models) or 'none'}; or name a Hub repository (org/name)",
         )
     if not question.model and len(models) > 1 and question.wishes:
         raise UsageError(
@@ -103,7 +103,9 @@ def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Q
     return msgspec.structs.replace(
         deployment,
         placements=tuple(
-            _changed(each, question) if question.model in ("", each.model) else each
+            _changed(each, question, playbooks[deployment.backends[each.backend].playbook])
+            if question.model in ("", each.model)
+            else each
             for each in deployment.placements
         ),
     )
@@ -112,22 +114,23 @@ def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Q
 def _placed(
     deployment: Deployment, playbooks: Mapping[str, Playbook], question: Question
 ) -> Iterable[Placement]:
-    backend = next(
-        (name for name, each in deployment.backends.items() if playbooks[each.playbook].memory == "gguf"),
-        None,
-    )
+    engines = {playbooks[each.playbook].memory: name for name, each in reversed(deployment.backends.items())}
+    # Publishers mark repositories of GGUF files; a quantisation is only asked of those.
+    of_gguf = "gguf" in question.model.lower() or question.quant is not None or "paged" not in engines
+    backend = engines.get("gguf" if of_gguf else "paged")
     if backend is None:
         raise UsageError(
             f"the manifest has no backend that {question.model} could be tried with",
             do='add one under `backends`: {llama: {playbook: llama-cpp, image: "…"}}',
         )
+    quant = (question.quant or _DEFAULT_QUANT) if of_gguf else None
     port = 1 + max((each.last_port or each.port for each in deployment.placements), default=8099)
     for name, host in deployment.hosts.items():
         if not host.retired:
             yield Placement(
                 model=question.model,
                 host=name,
-                source=HuggingFace(repo=question.model, quant=question.quant or _DEFAULT_QUANT),
+                source=HuggingFace(repo=question.model, quant=quant),
                 backend=backend,
                 port=min(port, 65535),
                 context=question.context,
@@ -136,9 +139,14 @@ def _placed(
             )
 
 
-def _changed(placement: Placement, question: Question) -> Placement:
+def _changed(placement: Placement, question: Question, playbook: Playbook) -> Placement:
     source = placement.source
     if question.quant is not None:
+        if playbook.weights == "safetensors":
+            raise UsageError(
+                f"--quant: {placement.model} is served from safetensors, as they are",
+                do="leave it out, or ask about the repository of its GGUF files",
+            )
         if not isinstance(source, HuggingFace | ModelScope):
             raise UsageError(
                 f"--quant: {placement.model} is one file, not a repository to choose from", do="leave it out"
@@ -161,17 +169,17 @@ def _recommendations(
     look_up: Callable[[Deployment], tuple[Resolved, dict[str, str]]],
 ) -> list[Recommendation]:
     playbooks = manifest.playbooks
-    wanted = plannable(narrowed(deployment, facts), playbooks)
+    wanted = plannable(narrowed(deployment, facts))
     resolved, missing = look_up(wanted)
     written = {f"{each.model}@{each.host}": each for each in manifest.deployment.placements}
 
     def one(placement: Placement) -> Recommendation:
-        host, backend = deployment.hosts[placement.host], deployment.backends[placement.backend]
+        host = deployment.hosts[placement.host]
         problem = (
             untold.get(placement.host)
             or deployment_not_yet(deployment)
             or host_not_yet(host)
-            or model_not_yet(placement, playbooks[backend.playbook])
+            or model_not_yet(placement)
         )
         key = f"{placement.model}@{placement.host}"
         if not problem and key not in resolved.weights:

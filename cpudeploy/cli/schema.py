@@ -22,6 +22,7 @@ def command(document: str) -> None:
     plan       what `plan --format json` prints and `plan -o` saves
     facts      what one host told: an entry of what `facts --format json` prints
     resolved   what registries and Hubs told
+    endpoints  what `endpoints --format json` prints
     outcome    what came of an apply, rollback, prune or destroy: the last line of `--format json`
     event      what happens meanwhile: every other line of it
     error      why a command did nothing: what `--format json` prints then

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from ..errors import Problem
 from ..types.deployment import Backend, Deployment, Positions
 from ..types.playbook import Playbook
 from .document import Node, NodePath
@@ -30,11 +33,13 @@ from .versions import backend_version
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is wanted, where each value was written, and every playbook it needs by name."""
+    """What is wanted, where each value was written, and every playbook it needs by name. warnings: what is
+    allowed but should be known."""
 
     deployment: Deployment
     positions: Positions
     playbooks: dict[str, Playbook]
+    warnings: tuple[Problem, ...] = ()
 
 
 def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
@@ -42,7 +47,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
 
     Raises ManifestError with every problem found, each with file:line:column.
     """
-    problems = Problems()
+    problems, warnings = Problems(), Problems()
     root = read_manifest(path, problems)
     base = Path(path).absolute().parent
     name = _deployment_name(Settings(root), problems)
@@ -53,6 +58,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     shelf.take_from(root)
     _check_params(root, backends, shelf.playbooks, problems)
     _check_images(root, backends, shelf.playbooks, problems)
+    backends = _with_overheads(backends, shelf.playbooks)
     backend_map = root.get("backends")
     house = House(
         hosts=declared.hosts,
@@ -60,6 +66,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         backends=backends,
         backend_names=tuple(backend_map.entries or ()) if backend_map is not None else (),
         playbooks=shelf.playbooks,
+        warnings=warnings,
     )
     placements, written = build_placements(root, house, problems)
     at = {name: host.node.place for name, host in declared.hosts.items()}
@@ -77,7 +84,10 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     problems.raise_if_any()
     places = {f"hosts.{name}": place for name, place in at.items()}
     return Manifest(
-        deployment=deployment, positions={**places, **written, **positions(root)}, playbooks=shelf.playbooks
+        deployment=deployment,
+        positions={**places, **written, **positions(root)},
+        playbooks=shelf.playbooks,
+        warnings=warnings.in_file_order(),
     )
 
 
@@ -170,18 +180,35 @@ def _check_images(
         if playbook is None:
             continue
         settings = Settings(root).inner("backends").inner(backend.name)
-        version = backend_version(backend, playbook)
-        values: dict[str, Mapping[str, object]] = {
-            "image": {"version": version, "reference": backend.image},
-            "param": playbook.params_with(backend.params),
-        }
+        values = _known_before(backend, playbook)
         for need in playbook.images:
             if not evaluate(need.when, values):
+                version = str(backend_version(backend, playbook))
                 problems.add(
                     settings.place("version" if backend.version else "image"),
-                    f"playbook {show(playbook.name)} does not know version {show(str(version))}: {need.why}",
+                    f"playbook {show(playbook.name)} does not know version {show(version)}: {need.why}",
                     need.do,
                 )
+
+
+def _with_overheads(backends: Mapping[str, Backend], playbooks: Mapping[str, Playbook]) -> dict[str, Backend]:
+    """Each backend with what its playbook says of the memory that its version takes."""
+    found = {}
+    for name, backend in backends.items():
+        playbook = playbooks.get(backend.playbook)
+        every = playbook.overheads if playbook is not None else ()
+        values = _known_before(backend, playbook) if playbook is not None else {}
+        fitting = (each for each in every if each.when is None or evaluate(each.when, values))
+        found[name] = msgspec.structs.replace(backend, overhead=next(fitting, None))
+    return found
+
+
+def _known_before(backend: Backend, playbook: Playbook) -> dict[str, Mapping[str, object]]:
+    """What conditions can know before anything is allotted (`templates.NEED_NAMES`)."""
+    return {
+        "image": {"version": backend_version(backend, playbook), "reference": backend.image},
+        "param": playbook.params_with(backend.params),
+    }
 
 
 def _check_params(

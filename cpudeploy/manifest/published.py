@@ -10,7 +10,10 @@ from typing import Any, cast
 
 from .shape import load_schema
 
-SCHEMAS = ("inventory", "include", "playbook", "plan", "facts", "resolved", "outcome", "event", "error")
+SCHEMAS = (
+    *("inventory", "include", "playbook"),
+    *("plan", "facts", "resolved", "endpoints", "outcome", "event", "error"),
+)
 """Documents that have one. `include`: a file that a manifest includes."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from ..types.base import Struct
+from ..types.endpoint import url_of
 from ..types.operation import Record, Wait
 from ..types.outcome import HostOutcome, Outcome
 from ..types.plan import HostPlan, Plan
@@ -38,8 +39,7 @@ def base_url(address: str, port: int, host_address: str) -> str:
         everywhere = ipaddress.ip_address(address).is_unspecified
     except ValueError:
         everywhere = False
-    shown = host_address if everywhere else address
-    return f"http://[{shown}]:{port}/v1" if ":" in shown else f"http://{shown}:{port}/v1"
+    return url_of(host_address if everywhere else address, port)
 
 
 def _of_host(host: HostPlan, outcome: HostOutcome) -> list[Endpoint]:

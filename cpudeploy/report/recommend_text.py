@@ -12,13 +12,18 @@ from .table import table
 from .text import Cell, Ink, flow
 
 RECOMMEND_SCHEMA = "cpudeploy.recommend/1"
-_HEADER = ("quant", "files", "memory", "fits", "most that fits", "one", "together")
+_HEADER = ("quant", "engine", "files", "memory", "fits", "most that fits", "one", "together")
 _LIMITS = {
     "memory": "reading memory",
     "cores": "the cores' arithmetic, memory would give more",
     "steps": "the steps between its layers, it is small",
 }
 _COLUMN = 8
+_VERDICTS = {
+    "poor": "a poor choice here",
+    "open": "may go either way, measure it",
+    "may win": "may win here, measure it",
+}
 
 
 def recommend_data(deployment: str, told: Sequence[Recommendation]) -> dict[str, Any]:
@@ -52,10 +57,12 @@ def _block(each: Recommendation, ink: Ink, width: int) -> list[str]:
 
 def _cells(each: Recommendation, choice: Choice) -> list[Cell]:
     about = "≈ " if choice.estimated else ""
+    own = next((other.backend for other in each.choices if other.chosen), choice.backend)
     wish, speed = choice.wish, choice.speed
     return [
         Cell(f"{choice.quant} *" if choice.chosen else choice.quant),
-        Cell(data_size(choice.size)),
+        Cell(choice.backend if len({other.backend for other in each.choices}) > 1 else ""),
+        Cell(("≈ " if choice.backend != own else "") + data_size(choice.size)),
         Cell(about + memory_size(wish.memory) if wish else "–"),
         Cell("yes", "green") if wish else Cell("no", "red"),
         Cell(_most(each, choice)),
@@ -90,6 +97,11 @@ def _below(each: Recommendation) -> Iterator[tuple[str, str]]:
     yield "speed", _speed(each, chosen)
     for note in each.notes:
         yield "note", note
+    if each.engine is not None:
+        yield (
+            "engine",
+            f"{each.engine.backend}: {_VERDICTS[each.engine.verdict]}: {'; '.join(each.engine.reasons)}",
+        )
     advice = each.advice
     if advice is None:
         yield "advised", "nothing of it fits here as things are"

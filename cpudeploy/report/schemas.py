@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from ..types.endpoint import EndpointsDocument
 from ..types.event import Event
 from ..types.facts import Facts
 from ..types.resolved import Resolved
@@ -25,6 +26,7 @@ WRITTEN: dict[str, tuple[Any, str]] = {
     "plan": (PlanDocument, "what `plan --format json` prints and `plan -o` saves"),
     "facts": (Facts, "what one host told: an entry of what `facts --format json` prints"),
     "resolved": (Resolved, "what registries and Hubs told"),
+    "endpoints": (EndpointsDocument, "what `endpoints --format json` prints"),
     "outcome": (
         Result,
         "what came of an apply, rollback, prune or destroy: the last line of `--format json`",

@@ -13,13 +13,10 @@ import msgspec
 
 from ..types.deployment import HuggingFace, ModelScope, Placement
 from ..types.recommendation import Advice, Choice
-from .quant import bits_of
+from .quant import USUAL_BITS, bits_of
 
 COMFORTABLE = 10.0
 """Tokens a second of one request: faster than people read."""
-
-_USUAL_BITS = (4, 8)
-"""Below, answers suffer; above, they hardly gain and every token reads more."""
 
 
 def advise(wish: Placement, choices: Sequence[Choice], *, written: Placement | None) -> Advice | None:
@@ -40,16 +37,16 @@ def _of_fitting(fitting: Sequence[Choice], chosen: Choice | None) -> tuple[Choic
         best = max(quick or usual or fitting, key=lambda choice: choice.size)
         return best, f"the largest that fits{'' if not quick else _quickly(quick)}"
     bits = bits_of(chosen.quant)
-    if bits > _USUAL_BITS[1] and usual:
+    if bits > USUAL_BITS[1] and usual:
         best = max(quick or usual, key=lambda choice: choice.size)
         return (
             best,
             f"{chosen.quant} answers hardly better, and each of its tokens reads "
             f"{chosen.size / best.size:.1f} times as much",
         )
-    if 0 < bits < _USUAL_BITS[0] and quick:
+    if 0 < bits < USUAL_BITS[0] and quick:
         best = max(quick, key=lambda choice: choice.size)
-        return best, f"it fits, and answers suffer below {_USUAL_BITS[0]} bits"
+        return best, f"it fits, and answers suffer below {USUAL_BITS[0]} bits"
     faster = [choice for choice in usual if choice.size < chosen.size]
     if chosen.speed is not None and not _is_quick(chosen) and faster:
         better = [choice for choice in faster if _is_quick(choice)]
@@ -86,7 +83,7 @@ def _smaller(wish: Placement, written: Placement | None, choices: Sequence[Choic
 
 
 def _is_usual(choice: Choice) -> bool:
-    return _USUAL_BITS[0] <= bits_of(choice.quant) <= _USUAL_BITS[1]
+    return USUAL_BITS[0] <= bits_of(choice.quant) <= USUAL_BITS[1]
 
 
 def _is_quick(choice: Choice) -> bool:
@@ -117,8 +114,9 @@ def _advice(
 
 def _entry(wish: Placement, advice: Advice) -> tuple[str, ...]:
     """All lines of a model that the manifest does not have."""
+    named = isinstance(wish.source, HuggingFace) and wish.source.quant is not None
     return (
-        f"source: {{huggingface: {wish.model}, quant: {advice.quant}}}",
+        f"source: {{huggingface: {wish.model}{f', quant: {advice.quant}' if named else ''}}}",
         f"backend: {wish.backend}",
         f"on: [{wish.host}]",
         f"port: {wish.port}",

@@ -12,6 +12,9 @@ _BITS = re.compile(r"I?Q(\d)|(?:MX|NV)FP(4)|B?F(16|32)|FP(16|32)")
 _DYNAMIC = re.compile(r"UD[-_]")
 """A publisher's mark of a mixture made for one model; what follows is the usual name."""
 
+USUAL_BITS = (4, 8)
+"""Bits a weight below which answers suffer, and above which they hardly gain while every token reads more."""
+
 _PLAIN = ("F32", "F16", "BF16", "Q8_0")
 """Quantisations whose matrices are all of one type; others mix, each publisher in another way."""
 

@@ -8,7 +8,8 @@ all else that the host runs and is to run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -19,18 +20,20 @@ from ..types.cpulist import parse_cpulist
 from ..types.deployment import Deployment, HuggingFace, ModelScope, Placement
 from ..types.facts import Facts
 from ..types.playbook import Playbook
-from ..types.recommendation import Choice, Combination, Recommendation, Speed
+from ..types.recommendation import Choice, Combination, EngineAdvice, Recommendation, Speed
 from ..types.resolved import Resolved, ResolvedWeights, UnreadFile
 from ..types.shape import ModelShape, Tensors, Variant
 from .advice import advise
 from .allocate import allocate
-from .demand import DEFAULT_CONTEXT
-from .gguf.serving import Serving
+from .demand import DEFAULT_CONTEXT, demand
+from .engines import best_by_llama, by_llama, by_vllm, engine_advice
 from .quant import tensors_of
 from .speed import Engine, decode_speed
 
 _PARALLEL = (1, 2, 4, 8, 16)
 _LEAST_CONTEXT = 1024
+_BOTH = {"gguf", "paged"}
+"""Memory models of the two engines that are compared."""
 
 
 def recommend(
@@ -51,7 +54,8 @@ def recommend(
             f"{weights.source} can't be read from here: its shape, and with it what it needs, is unknown"
         )
         return Recommendation(model=placement.model, host=placement.host, problem=problem)
-    if playbooks[deployment.backends[placement.backend].playbook].memory != "gguf":
+    memory = playbooks[deployment.backends[placement.backend].playbook].memory
+    if memory not in ("gguf", "paged"):
         problem = f"the memory of backend {placement.backend} can't be worked out"
         return Recommendation(model=placement.model, host=placement.host, problem=problem)
     trained = weights.shape.context_length
@@ -78,6 +82,8 @@ def recommend(
         choices = tuple(trial.choices(weights, weights.shape, weights.tensors))
     except CpudeployError as error:
         return Recommendation(model=placement.model, host=placement.host, problem=error.sentence)
+    threads = trial.threads
+    by_other = tuple(trial.by_other_engine(weights, weights.shape, weights.tensors))
     notes = (
         [f"{', '.join(missing)} of the same host is not counted: nothing is known of it"] if missing else []
     )
@@ -85,15 +91,20 @@ def recommend(
         notes.append(f"its files tell no trained context: more than {context} was not tried")
     if any(choice.estimated for choice in choices):
         notes.append("≈ worked out from the size of its files: the header was not read")
+    if by_other:
+        notes.append(
+            f"{by_other[0].backend}: ≈ the same model from another repository, as large as this usually is"
+        )
     return Recommendation(
         model=placement.model,
         host=placement.host,
         context=context,
         parallel=placement.parallel,
-        threads=trial.threads,
+        threads=threads,
         bandwidth=facts.memory.bandwidth,
-        choices=choices,
+        choices=(*choices, *by_other),
         advice=advise(wished, choices, written=written),
+        engine=trial.engine_advice((*choices, *by_other)),
         notes=tuple(notes),
     )
 
@@ -136,6 +147,37 @@ class _Trial:
         for each in sorted([chosen, *others], key=lambda each: each.size):
             yield self._choice(each, shape)
 
+    def by_other_engine(
+        self, weights: ResolvedWeights, shape: ModelShape, tensors: Tensors
+    ) -> Iterator[Choice]:
+        """The same model by a backend of the other engine, where the manifest has one. A KV cache or a limit
+        that was set by hand is this engine's alone."""
+        memory = self._memory(self.placement.backend)
+        other = next((name for name in self.deployment.backends if {memory, self._memory(name)} == _BOTH), "")
+        if not other:
+            return
+        made = by_vllm(weights, shape) if memory == "gguf" else None
+        ways = [made] if made else list(by_llama(weights, shape, tensors)) if memory == "paged" else []
+        placement = msgspec.structs.replace(self.placement, backend=other, memory=None, kv=None)
+        trial = replace(self, placement=placement)
+        for quant, size, found in ways:
+            variant = _Variant(quant=quant, size=size, weights=found, paced=found[0].tensors or tensors)
+            # An engine whose needs nobody can tell is none to compare with.
+            with suppress(CpudeployError):
+                yield trial._choice(variant, shape)
+
+    def engine_advice(self, choices: Sequence[Choice]) -> EngineAdvice | None:
+        """None without a choice by vLLM."""
+        vllm = next((each for each in choices if self._memory(each.backend) == "paged"), None)
+        if vllm is None:
+            return None
+        llama = best_by_llama([each for each in choices if self._memory(each.backend) == "gguf"])
+        return engine_advice(self.placement, self.facts, vllm, llama, backend=vllm.backend)
+
+    def _memory(self, backend: str) -> str | None:
+        playbook = self.playbooks.get(self.deployment.backends[backend].playbook)
+        return None if playbook is None else playbook.memory
+
     def _choice(self, variant: _Variant, shape: ModelShape) -> Choice:
         context, parallel = self.placement.context or 0, self.placement.parallel
         wish = self.tried(variant, context, parallel)
@@ -150,6 +192,7 @@ class _Trial:
             None,
         )
         return Choice(
+            backend=self.placement.backend,
             quant=variant.quant,
             size=variant.size,
             chosen=variant.chosen,
@@ -212,13 +255,15 @@ class _Trial:
         if bandwidth is None:
             return None
         backend = self.deployment.backends[self.placement.backend]
-        params = self.playbooks[backend.playbook].params_with(backend.params)
-        serving = Serving(
-            context=allocation.context,
-            parallel=allocation.parallel,
-            kv_type=str(params.get("kv_type", "f16")),
+        placement = msgspec.structs.replace(
+            self.placement, context=allocation.context, parallel=allocation.parallel
         )
-        return decode_speed(shape, variant.paced, serving, _engine(self.facts, allocation, bandwidth))
+        playbook = self.playbooks[backend.playbook]
+        wanted = demand(placement, variant.weights[0], playbook, backend, self.facts).split(allocation.ranks)
+        if wanted.measures is None:
+            return None
+        engine = _engine(self.facts, allocation, bandwidth)
+        return decode_speed(shape, variant.paced, wanted.measures.serving, engine)
 
 
 @dataclass(frozen=True)
@@ -272,6 +317,7 @@ def _engine(facts: Facts, allocation: Allocation, bandwidth: int) -> Engine:
         threads=allocation.threads,
         part=len(used) / len(facts.cpu.cores),
         most=len(there) / len(facts.cpu.cores),
-        nodes=len(nodes),
+        # Each rank reads from its own node.
+        nodes=-(-len(nodes) // allocation.ranks),
         flags=flags,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .base import SecretRef, Struct
+from .playbook import Overhead
 
 Positions = dict[str, str]
 """Dotted path in the manifest (`models.qwen.port`) → `file:line:column`; and under `model@host.setting` where
@@ -101,13 +102,15 @@ class Registry(Struct, frozen=True, kw_only=True):
 
 
 class Backend(Struct, frozen=True, kw_only=True):
-    """An engine image with the playbook that knows it. `version`: where the tag doesn't tell."""
+    """An engine image with the playbook that knows it. `version`: where the tag doesn't tell.
+    `overhead`: what the playbook says of this version's memory, None where it says nothing."""
 
     name: str
     playbook: str
     image: str
     version: str | None = None
     params: dict[str, str | int | float | bool] = {}
+    overhead: Overhead | None = None
 
 
 class HuggingFace(Struct, frozen=True, kw_only=True, tag="huggingface", tag_field="kind"):
@@ -163,9 +166,11 @@ class Placement(Struct, frozen=True, kw_only=True):
 
     context: tokens one request may use, None: min(8192, what the model was trained for).
     parallel: requests at a time. cpus: `auto`, `cores:N` (physical cores), a cpu list, `numa:N`, `shared`.
-    memory: bytes of the container's limit, None: what sizing works out. kv: bytes of the KV cache where
-    somebody set it by hand, None: what context and parallel need. listen: as written: an address, a network,
-    an interface or `host`.
+    memory: bytes of the container's limit, None: what sizing works out. listen: as written: an address, a
+    network, an interface or `host`.
+    By hand, in args and env: kv: bytes of each rank's KV cache, None: what context and parallel need. bind: a
+    cpu list a rank, joined by |, or a word of the engine's, None: sizing binds. params: the playbook's
+    parameters, over the backend's. warnings: what should be known of all that, a clause each.
     """
 
     model: str
@@ -184,6 +189,8 @@ class Placement(Struct, frozen=True, kw_only=True):
     cpus: str = "auto"
     memory: int | None = None
     kv: int | None = None
+    bind: str | None = None
+    params: dict[str, str | int | float | bool] = {}
     served_name: str
     api_key: SecretRef | None = None
     open: bool = False
@@ -194,6 +201,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     """How a new version takes over: auto is beside where the host has room for both."""
     drain_s: int = 10
     """How long a change waits for requests under way before it interrupts them."""
+    warnings: tuple[str, ...] = ()
 
 
 class Deployment(Struct, frozen=True, kw_only=True):

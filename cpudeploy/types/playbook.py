@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from .base import Struct
+from .base import Count, Struct
 from .release import Check, Diagnosis
 
 Value = str | int | float | bool
@@ -45,6 +45,24 @@ class ImageNeed(Struct, frozen=True, kw_only=True):
     do: str
 
 
+class Overhead(Struct, frozen=True, kw_only=True):
+    """What an engine takes beside a model's weights and its KV cache, where `when` holds; the first entry is
+    the one where it does. In MiB.
+
+    engine: of a server with one rank, ready and having answered. compile: more than that while it compiles,
+    before the KV cache is there. rank: of each further one. kv: what the size of the KV cache can be said in.
+    reads_limit: it starts only where its memory limit has room for the KV cache beside all that is charged to
+    it by then, the pages of the model's files among it.
+    """
+
+    when: str | None = None
+    engine_mib: Count
+    compile_mib: Count = 0
+    rank_mib: Count = 0
+    kv: Literal["bytes", "GiB"] = "bytes"
+    reads_limit: bool = False
+
+
 class Refusal(Struct, frozen=True, kw_only=True):
     """Flags that a user's args, and variables that their env may not hold, and why: one clause."""
 
@@ -53,10 +71,28 @@ class Refusal(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class ByHand(Struct, frozen=True, kw_only=True):
+    """What a user's args or env may say although the playbook renders it: theirs wins, and is counted with.
+
+    sets: what it becomes: `context` or `context_total` (tokens of a request, of all), `parallel`, `kv`
+    (bytes), `bind` (a cpu list a rank, joined by |, or one of the words in `harms`), `params.NAME`.
+    unit: bytes that one of it stands for. gives: the value of flags that take none.
+    harms: value → what it costs, one clause, which is told as a warning.
+    """
+
+    flags: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    sets: str
+    unit: str | None = None
+    gives: Value | None = None
+    harms: dict[str, str] = {}
+
+
 class Argument(Struct, frozen=True, kw_only=True):
     """One or more command-line arguments (each a template, never split), rendered when `when` holds.
 
-    `field`: the manifest field this flag speaks for; user args that repeat `flags` are refused with it.
+    `field`: the manifest field this flag speaks for; user args that repeat `flags` are refused with it,
+    unless the playbook's `by_hand` has them.
     """
 
     args: tuple[str, ...]
@@ -66,7 +102,8 @@ class Argument(Struct, frozen=True, kw_only=True):
 
 
 class ContainerTemplate(Struct, frozen=True, kw_only=True):
-    """How a container of this engine looks. Strings are templates."""
+    """How a container of this engine looks. Strings are templates; a variable that comes out empty is not
+    set."""
 
     port: int
     entrypoint: tuple[str, ...] = ()
@@ -107,7 +144,8 @@ class Playbook(Struct, frozen=True, kw_only=True):
 
     `images`: which versions it knows. `cpu`: what the processor must have. `steps` in order, each
     `{step name: settings}`. `weights`: which file formats the engine reads. `memory`, `threads`: named models
-    of sizing. `refuses`: flags whose effect sizing can't see, or that would undo what the playbook sets up.
+    of sizing. `by_hand`: what a user's args and env may say in place of what is rendered. `refuses`: flags
+    whose effect sizing can't see, or that would undo what the playbook sets up.
     """
 
     name: str
@@ -122,7 +160,10 @@ class Playbook(Struct, frozen=True, kw_only=True):
     weights: Literal["gguf", "safetensors"] | None = None
     memory: Literal["gguf", "paged", "fixed"] | None = None
     threads: Literal["physical", "omp"] | None = None
+    overheads: tuple[Overhead, ...] = ()
+    """What `memory: paged` adds, by version."""
     container: ContainerTemplate | None = None
+    by_hand: tuple[ByHand, ...] = ()
     refuses: tuple[Refusal, ...] = ()
     health: HealthTemplate | None = None
     diagnose: tuple[Diagnosis, ...] = ()
@@ -132,6 +173,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
         """The parameters' defaults."""
         return {name: parameter.default for name, parameter in self.parameters.items()}
 
-    def params_with(self, own: Mapping[str, Value]) -> dict[str, Value]:
-        """The defaults with a backend's own over them: what its containers are rendered and counted with."""
-        return {**self.params, **own}
+    def params_with(self, *own: Mapping[str, Value]) -> dict[str, Value]:
+        """The defaults with a backend's own over them, and a model's over those: what its containers are
+        rendered and counted with."""
+        return {name: value for layer in (self.params, *own) for name, value in layer.items()}

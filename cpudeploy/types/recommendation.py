@@ -40,9 +40,11 @@ class Choice(Struct, frozen=True, kw_only=True):
     numbers are the chosen one's by size. wish: what the manifest asks for, None where that does not fit,
     `why` then being the refusal. largest: the combinations tried that fit and of which none larger in both
     fits. speed: at the wish, or where that does not fit at the first of `largest`; None: not known, or
-    nothing fits.
+    nothing fits. backend: of the manifest; another than the model's own is the same model by the other
+    engine, from files of another repository.
     """
 
+    backend: str = ""
     quant: str
     size: int
     chosen: bool = False
@@ -51,6 +53,18 @@ class Choice(Struct, frozen=True, kw_only=True):
     why: str = ""
     largest: tuple[Combination, ...] = ()
     speed: Speed | None = None
+
+
+class EngineAdvice(Struct, frozen=True, kw_only=True):
+    """Whether vLLM is worth trying for this wish on this host, instead of llama.cpp or as the manifest says.
+
+    backend: its name in the manifest. verdict: `poor`: something speaks against it; `may win`: measure it;
+    `open`: nothing speaks clearly either way. reasons: a clause each, with this host's numbers.
+    """
+
+    backend: str
+    verdict: Literal["poor", "open", "may win"]
+    reasons: tuple[str, ...]
 
 
 class Advice(Struct, frozen=True, kw_only=True):
@@ -66,7 +80,8 @@ class Advice(Struct, frozen=True, kw_only=True):
 
 class Recommendation(Struct, frozen=True, kw_only=True):
     """One model on one host. context, parallel: the wish. threads: 0 where nothing fits. bandwidth: bytes a
-    second the host's cores read together, None: not measured. problem: why there are no choices, or empty.
+    second the host's cores read together, None: not measured. engine: of vLLM against llama.cpp, None where
+    the manifest has no backend of vLLM. problem: why there are no choices, or empty.
     """
 
     model: str
@@ -77,5 +92,6 @@ class Recommendation(Struct, frozen=True, kw_only=True):
     bandwidth: int | None = None
     choices: tuple[Choice, ...] = ()
     advice: Advice | None = None
+    engine: EngineAdvice | None = None
     notes: tuple[str, ...] = ()
     problem: str = ""

@@ -14,6 +14,7 @@ from cpudeploy.cli.records import write_records
 from cpudeploy.types.deployment import HuggingFace
 from cpudeploy.types.records import RecordedWeights, Records
 from tests.factories import placement, resolved, tensors
+from tests.resolve.folders import folder
 from tests.resolve.gguf_files import write_gguf
 from tests.resolve.hubs import Repo, RunningHub, run_hub
 
@@ -27,7 +28,8 @@ QUANTS = ("Q4_K_M", "Q8_0")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
     data = write_gguf(tmp_path_factory.mktemp("gguf") / "m.gguf").read_bytes()
     files = {f"m-{quant}.gguf": data + b"\0" * number for number, quant in enumerate(QUANTS)}
-    with run_hub({"org/m-GGUF": Repo(files=files), "org/new-GGUF": Repo(files=files)}) as running:
+    repos = {"org/m-GGUF": files, "org/new-GGUF": files, "org/new": folder()}
+    with run_hub({name: Repo(files=each) for name, each in repos.items()}) as running:
         yield running
 
 
@@ -108,6 +110,31 @@ def test_a_repository_that_is_not_in_the_manifest_is_tried_beside_what_is(site: 
     assert "port: 8101" in lines
 
 
+def with_vllm(site: Path) -> Path:
+    inventory = site / "inventory.yaml"
+    manifest = yaml.safe_load(inventory.read_text())
+    manifest["backends"]["vllm"] = {"playbook": "vllm-cpu", "image": "registry.invalid/vllm:v0.32.0"}
+    inventory.write_text(yaml.safe_dump(manifest))
+    return site
+
+
+def test_a_repository_of_safetensors_is_tried_by_vllm_and_compared(site: Path):
+    (only,) = told(with_vllm(site), "org/new", "--parallel", "2", "--context", "64")
+    assert {(choice["backend"], choice["quant"]) for choice in only["choices"]} > {("llama", "Q8_0")}
+    assert only["engine"]["backend"] == "vllm"
+    assert only["engine"]["verdict"] == "poor"
+    assert "source: {huggingface: org/new}" in only["advice"]["lines"]
+    assert "backend: vllm" in only["advice"]["lines"]
+
+
+def test_a_model_of_llama_cpp_is_compared_with_vllm_where_the_manifest_has_it(site: Path):
+    done = run(with_vllm(site), "m")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "vllm: a poor choice here" in " ".join(done.stdout.split())
+    assert "safetensors" in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
 def test_what_is_advised_to_be_written_is_yaml_the_manifest_takes(site: Path):
     (only,) = told(site, "org/new-GGUF", "--context", "1024")
     lines = "".join(f"\n    {line}" for line in only["advice"]["lines"])
@@ -186,6 +213,16 @@ def test_a_wish_is_asked_of_one_model(site: Path, option: list[str]):
     assert done.returncode == 64
     assert f"{option[0]} is asked of one model" in done.stderr and "m, n" in done.stderr
     assert [row["model"] for row in told(site, "n", *option)] == ["n"]
+
+
+def test_safetensors_have_no_quantisation_to_choose(site: Path):
+    inventory = with_vllm(site) / "inventory.yaml"
+    manifest = yaml.safe_load(inventory.read_text())
+    manifest["models"]["m"] |= {"source": {"huggingface": "org/new"}, "backend": "vllm"}
+    inventory.write_text(yaml.safe_dump(manifest))
+    done = run(site, "m", "--quant", "Q8_0")
+    assert done.returncode == 64
+    assert "GGUF" in done.stderr
 
 
 def test_one_file_has_no_quantisation_to_choose(tmp_path: Path, hub: RunningHub):

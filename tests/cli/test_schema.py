@@ -23,7 +23,10 @@ from tests.report.samples import sample_outcome, sample_plan
 from .test_commands import cpudeploy
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("inventory", "include", "playbook", "plan", "facts", "resolved", "outcome", "event", "error")
+DOCUMENTS = (
+    *("inventory", "include", "playbook"),
+    *("plan", "facts", "resolved", "endpoints", "outcome", "event", "error"),
+)
 INVENTORIES = sorted((ROOT / "inventories").glob("*.yaml"))
 
 

@@ -102,6 +102,21 @@ def _parse(file: Path) -> list[tuple[str, str]]:
     return entries
 
 
+def unpacked(package: str) -> Path:
+    """The files of a Debian package, cached; nothing is installed, and nothing of it is started."""
+
+    def make(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            if not _has_candidate(package):
+                run(["apt-get", "update"])
+            run(["apt-get", "download", package], cwd=Path(folder))
+            (archive,) = Path(folder).glob("*.deb")
+            run(["dpkg-deb", "-x", archive, path])
+
+    with cache.lock("apt"):
+        return cache.artifact(f"deb-{package}", cache.key_of(Path("/etc/debian_version").read_text()), make)
+
+
 def wheel(name: str, version: str) -> Path:
     """A wheel from PyPI, cached."""
 

@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from cpudeploy.report.recommend_text import render_recommendations
-from cpudeploy.types.recommendation import Advice, Choice, Combination, Rate, Recommendation, Speed
+from cpudeploy.types.recommendation import (
+    Advice,
+    Choice,
+    Combination,
+    EngineAdvice,
+    Rate,
+    Recommendation,
+    Speed,
+)
 
 GIB = 1 << 30
 SPEED = Speed(read=2 * 10**9, one=Rate(low=4.26, high=12.4), total=Rate(low=15, high=99.6), limit="memory")
@@ -79,6 +87,25 @@ def test_lines_to_write_stand_below_each_other_as_yaml():
     lines = [line.strip() for line in shown(msgspec.structs.replace(TOLD, advice=advice)).splitlines()]
     start = lines.index("models:")
     assert lines[start : start + 4] == ["models:", "qwen3-4b:", "context: 4096", "parallel: 2"]
+
+
+def test_the_engine_has_a_column_and_a_verdict_where_there_are_two():
+    mine = msgspec.structs.replace(FITS, backend="llama")
+    other = msgspec.structs.replace(
+        FITS, backend="vllm", quant="BF16", chosen=False, estimated=True, size=8_000_000_000
+    )
+    engine = EngineAdvice(backend="vllm", verdict="poor", reasons=("one request at a time", "it takes 9 GiB"))
+    told = msgspec.structs.replace(TOLD, choices=(mine, other), engine=engine)
+    text = shown(told, width=100)
+    assert "engine" in text.splitlines()[1]
+    assert "≈ 8 GB" in row("BF16", text) and "vllm" in row("BF16", text)
+    assert "≈" not in row("Q4_K_M", text)
+    words = " ".join(text.split())
+    assert "vllm: a poor choice here: one request at a time; it takes 9 GiB" in words
+
+
+def test_one_engine_needs_no_column():
+    assert "engine" not in shown(msgspec.structs.replace(TOLD, choices=(FITS,)))
 
 
 def test_an_unmeasured_host_says_how_to_get_speeds():

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpudeploy.sizing.gguf.serving import Serving
+from cpudeploy.sizing.paged.serving import Paged
 from cpudeploy.sizing.speed import LEAST_READ, Engine, decode_speed, read_per_token
+from cpudeploy.types.playbook import Overhead
 from tests.factories import shape, tensors
 
 GENOA = frozenset({"avx2", "avx512f", "avx512_vnni"})
@@ -48,6 +50,21 @@ QUIET = [
     ("Q4_0", 604, 22, 2, 1, 46.9, 35.4),
     ("Q8_0", 1139, 22, 2, 1, 36.4, 24.7),
 ]
+
+
+# Measured with vLLM 0.32 on the same cores while the machine was busy (load 20): MB in bfloat16, layers, width,
+# requests, tokens a second of all requests.
+BY_VLLM = [
+    (269, 30, 576, 1, 45.5),
+    (269, 30, 576, 4, 168.8),
+    (269, 30, 576, 8, 287.2),
+    (269, 30, 576, 16, 427.8),
+]
+OVERHEAD = Overhead(engine_mib=1600)
+
+
+def paged(parallel=1, *, element=2, ranks=1):
+    return Paged(context=2048, parallel=parallel, element=element, overhead=OVERHEAD, ranks=ranks)
 
 
 def speed(*, kind="Q4_K", mb=4000, layers=32, bandwidth=100e9, threads=16, serving=ONE, flags=GENOA, **more):
@@ -173,3 +190,54 @@ def test_faster_memory_never_makes_a_model_slower(case, factor):
 def test_a_longer_context_never_makes_the_slow_end_faster(case):
     longer = replace(case["serving"], context=case["serving"].context * 2)
     assert speed(**{**case, "serving": longer}).one.low <= speed(**case).one.low
+
+
+# ---- vLLM ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mb", "layers", "width", "requests", "measured"), BY_VLLM)
+def test_what_vllm_was_measured_to_do_lies_in_the_range(mb, layers, width, requests, measured):
+    told = speed(
+        kind="BF16",
+        mb=mb,
+        layers=layers,
+        bandwidth=38e9,
+        threads=2,
+        serving=paged(requests),
+        flags=GENOA | {"avx512_bf16"},
+        shape={"embedding": width},
+    )
+    assert told.total.low <= measured <= told.total.high
+
+
+def test_vllm_reads_all_weights_in_the_type_it_computes_in():
+    stored = {"kind": "F32", "mb": 4000}
+    assert speed(serving=paged(), **stored).read == 2000 * 10**6
+    assert speed(serving=paged(element=4), **stored).read == 4000 * 10**6
+    assert speed(serving=paged(element=4), kind="BF16", mb=4000).read == 8000 * 10**6
+
+
+def test_instructions_for_16_bits_make_many_requests_faster_by_vllm():
+    steps = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+    flags = [frozenset(steps[: number + 1]) for number in range(len(steps))]
+    told = [speed(serving=paged(64), bandwidth=1e13, flags=each).total for each in flags]
+    assert [each.low for each in told] == sorted(each.low for each in told)
+    highs = [each.high for each in told]
+    assert highs == sorted(set(highs))
+
+
+def test_flags_that_are_not_known_make_the_range_as_wide_as_all():
+    known = [speed(serving=paged(8), flags=frozenset(each)).total for each in ({"avx2"}, {"amx_bf16"}, {})]
+    unknown = speed(serving=paged(8), flags=None).total
+    assert unknown.low <= min(each.low for each in known)
+    assert unknown.high >= max(each.high for each in known)
+
+
+@given(
+    st.integers(1, 64), st.integers(1, 64), st.sampled_from(["avx2", "avx512f", "avx512_bf16", "amx_bf16"])
+)
+def test_more_requests_are_never_slower_together_by_vllm(one, other, flag):
+    few, many = sorted((one, other))
+    told = [speed(serving=paged(each), flags=frozenset({"avx2", flag})).total for each in (few, many)]
+    assert told[0].high <= told[1].high * 1.0001
+    assert all(each.low <= each.high for each in told)
