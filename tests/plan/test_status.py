@@ -6,12 +6,12 @@ import pytest
 
 from cpudeploy.plan.status import status_rows
 from cpudeploy.types.facts import Facts
-from tests.factories import container, deployment, facts, placement, playbooks
+from tests.factories import container, deployment, facts, placement
 
 
 def told(**changes) -> tuple[str, str]:
     host: Facts = facts(containers={"rag_smol_0": container(**changes)})
-    (row,) = status_rows(deployment(placement()), {"one": host}, playbooks=playbooks())
+    (row,) = status_rows(deployment(placement()), {"one": host})
     return row.state, row.detail
 
 
