@@ -2,7 +2,7 @@
 
 In: a `vllm` command and models of real shapes with random weights, written aside and removed again. Out: a
 Markdown table on standard output; progress on standard error. Each server gets the environment that the
-playbook renders, starts once with an empty compile cache and once with what the first left there, and each time
+playbook renders, starts once with an empty compile cache and once with what the first left, and each time
 its KV cache is filled to the last block.
 """
 
@@ -60,7 +60,9 @@ class Run:
 
 
 # Wide heads, so that few tokens fill much: 512 KiB of cache a token.
-WIDE = Shape(layers=16, hidden=256, inner=512, heads=32, kv_heads=32, head=256, vocabulary=1024, context=16384)
+WIDE = Shape(
+    layers=16, hidden=256, inner=512, heads=32, kv_heads=32, head=256, vocabulary=1024, context=16384
+)
 QWEN3_06B = Shape(
     layers=28,
     hidden=1024,
@@ -103,7 +105,9 @@ def main() -> int:
             say(" | ".join(rows[-1]))
             shutil.rmtree(model_folder(Path(folder), setting))
     print("\n".join(table(rows)))
-    print(f"\n{platform.machine()}, Linux {platform.release()}, {os.cpu_count()} CPUs, bound to {options.cpus}")
+    print(
+        f"\n{platform.machine()}, Linux {platform.release()}, {os.cpu_count()} CPUs, bound to {options.cpus}"
+    )
     return 0
 
 
@@ -185,7 +189,10 @@ def table(rows: list[list[str]]) -> Iterator[str]:
 def cells(setting: Setting, folder: Path, runs: list[Run]) -> list[str]:
     """One line of the table."""
     weights = weights_bytes(model_folder(folder, setting))
-    kinds = [f"{run.peak.anonymous / MIB:.0f} + {run.peak.shared / MIB:.0f} + {run.peak.file / MIB:.0f}" for run in runs]
+    kinds = [
+        f"{run.peak.anonymous / MIB:.0f} + {run.peak.shared / MIB:.0f} + {run.peak.file / MIB:.0f}"
+        for run in runs
+    ]
     return [
         f"{setting.title}, {setting.parallel} × {setting.context}",
         "no" if setting.eager else "yes",
