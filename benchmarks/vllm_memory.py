@@ -2,8 +2,8 @@
 
 In: a `vllm` command and models of real shapes with random weights, written aside and removed again. Out: a
 Markdown table on standard output; progress on standard error. Each server gets the environment that the
-playbook renders, starts once with an empty compile cache and once with what the first left, and each time
-its KV cache is filled to the last block.
+playbook renders, starts once with an empty compile cache and once with what the first left, and each time is
+asked as much at once as it takes.
 """
 
 from __future__ import annotations
@@ -146,8 +146,9 @@ def environment(setting: Setting, options: argparse.Namespace, compiled: Path) -
     """What the playbook renders, with the folders of this machine."""
     first, _, last = options.cpus.partition("-")
     threads = int(last or first) - int(first) + 1
+    space = {} if setting.kv % GIB else {"VLLM_CPU_KVCACHE_SPACE": str(setting.kv // GIB)}
     return {
-        "VLLM_CPU_KVCACHE_SPACE": "" if setting.kv % GIB else str(setting.kv // GIB),
+        **space,
         "VLLM_CPU_OMP_THREADS_BIND": options.cpus,
         "OMP_NUM_THREADS": str(threads),
         "HF_HUB_OFFLINE": "1",
@@ -163,10 +164,11 @@ def environment(setting: Setting, options: argparse.Namespace, compiled: Path) -
 
 
 def fill(running: server.Server, setting: Setting) -> None:
-    """Prompts of scattered tokens, `parallel` at a time, until every block of the cache was written once."""
+    """Prompts of scattered tokens, each of a whole context, `parallel` at a time.
+
+    The cache needs no filling: vLLM writes zeros to all of it before it is ready.
+    """
     tokens = setting.context - ANSWER_TOKENS - 1
-    wanted = setting.kv // setting.shape.kv_bytes if setting.shape is not hf.TINY else 4 * tokens
-    requests = max(setting.parallel, -(-wanted // tokens))
 
     def ask(number: int) -> None:
         prompt = [3 + (at * 7919 + number * 104729) % (setting.shape.vocabulary - 4) for at in range(tokens)]
@@ -174,7 +176,7 @@ def fill(running: server.Server, setting: Setting) -> None:
         server.post(running, "/v1/completions", body)
 
     with ThreadPoolExecutor(setting.parallel) as pool:
-        list(pool.map(ask, range(requests)))
+        list(pool.map(ask, range(2 * setting.parallel)))
 
 
 def table(rows: list[list[str]]) -> Iterator[str]:
