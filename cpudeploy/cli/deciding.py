@@ -42,7 +42,7 @@ def resolve_for(site: Site) -> Resolved:
     """What registries and Hubs say of all that can be carried out. What nobody can be given need not be
     looked up: a plan of unreachable hosts asks no registry."""
     playbooks = site.manifest.playbooks
-    told = plannable(narrowed(site.deployment, site.facts), playbooks)
+    told = plannable(narrowed(site.deployment, site.facts))
     folder = cache_folder()
     cache = None if folder is None else folder / "resolve"
     return resolve(told, site.facts, playbooks, site.secrets, cache=cache, waiting=_still_asking)
@@ -81,7 +81,7 @@ def plan_of_records(
     """The same for a manifest that was read already, narrowed to `deployment`."""
     read = {name: read_facts(folder, name) for name in deployment.hosts}
     facts = {name: each for name, each in read.items() if each is not None}
-    wanted = plannable(narrowed(deployment, facts), manifest.playbooks)
+    wanted = plannable(narrowed(deployment, facts))
     resolved, missing = resolved_from(wanted, manifest.playbooks, read_records(folder))
     return make_plan(
         deployment,

@@ -89,7 +89,7 @@ def _record(found: Site, folder: Path) -> int:
     for path in write_facts(folder, found.facts.values()):
         stdout().write(str(path))
     playbooks = found.manifest.playbooks
-    wanted = plannable(narrowed(found.deployment, found.facts), playbooks)
+    wanted = plannable(narrowed(found.deployment, found.facts))
     try:
         resolved = resolve_for(found)
     except CpudeployError as error:

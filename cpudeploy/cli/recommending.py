@@ -161,17 +161,17 @@ def _recommendations(
     look_up: Callable[[Deployment], tuple[Resolved, dict[str, str]]],
 ) -> list[Recommendation]:
     playbooks = manifest.playbooks
-    wanted = plannable(narrowed(deployment, facts), playbooks)
+    wanted = plannable(narrowed(deployment, facts))
     resolved, missing = look_up(wanted)
     written = {f"{each.model}@{each.host}": each for each in manifest.deployment.placements}
 
     def one(placement: Placement) -> Recommendation:
-        host, backend = deployment.hosts[placement.host], deployment.backends[placement.backend]
+        host = deployment.hosts[placement.host]
         problem = (
             untold.get(placement.host)
             or deployment_not_yet(deployment)
             or host_not_yet(host)
-            or model_not_yet(placement, playbooks[backend.playbook])
+            or model_not_yet(placement)
         )
         key = f"{placement.model}@{placement.host}"
         if not problem and key not in resolved.weights:

@@ -27,13 +27,7 @@ def command(
     from .terminal import stdout
 
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
-        rows = status_rows(
-            found.deployment,
-            found.facts,
-            found.unreachable,
-            found.unknown,
-            playbooks=found.manifest.playbooks,
-        )
+        rows = status_rows(found.deployment, found.facts, found.unreachable, found.unknown)
         console = stdout()
         if output == "json":
             console.write(json_document(status_data(found.deployment.name, rows)))

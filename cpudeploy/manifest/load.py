@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from ..types.deployment import Backend, Deployment, Positions
 from ..types.playbook import Playbook
 from .document import Node, NodePath
@@ -53,6 +55,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     shelf.take_from(root)
     _check_params(root, backends, shelf.playbooks, problems)
     _check_images(root, backends, shelf.playbooks, problems)
+    backends = _with_overheads(backends, shelf.playbooks)
     backend_map = root.get("backends")
     house = House(
         hosts=declared.hosts,
@@ -170,18 +173,35 @@ def _check_images(
         if playbook is None:
             continue
         settings = Settings(root).inner("backends").inner(backend.name)
-        version = backend_version(backend, playbook)
-        values: dict[str, Mapping[str, object]] = {
-            "image": {"version": version, "reference": backend.image},
-            "param": playbook.params_with(backend.params),
-        }
+        values = _known_before(backend, playbook)
         for need in playbook.images:
             if not evaluate(need.when, values):
+                version = str(backend_version(backend, playbook))
                 problems.add(
                     settings.place("version" if backend.version else "image"),
-                    f"playbook {show(playbook.name)} does not know version {show(str(version))}: {need.why}",
+                    f"playbook {show(playbook.name)} does not know version {show(version)}: {need.why}",
                     need.do,
                 )
+
+
+def _with_overheads(backends: Mapping[str, Backend], playbooks: Mapping[str, Playbook]) -> dict[str, Backend]:
+    """Each backend with what its playbook says of the memory that its version takes."""
+    found = {}
+    for name, backend in backends.items():
+        playbook = playbooks.get(backend.playbook)
+        every = playbook.overheads if playbook is not None else ()
+        values = _known_before(backend, playbook) if playbook is not None else {}
+        fitting = (each for each in every if each.when is None or evaluate(each.when, values))
+        found[name] = msgspec.structs.replace(backend, overhead=next(fitting, None))
+    return found
+
+
+def _known_before(backend: Backend, playbook: Playbook) -> dict[str, Mapping[str, object]]:
+    """What conditions can know before anything is allotted (`templates.NEED_NAMES`)."""
+    return {
+        "image": {"version": backend_version(backend, playbook), "reference": backend.image},
+        "param": playbook.params_with(backend.params),
+    }
 
 
 def _check_params(

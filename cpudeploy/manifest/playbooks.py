@@ -112,7 +112,7 @@ def _check_templates(root: Node, problems: Problems) -> None:
     params = root.get("parameters")
     allowed = allowed_names(params.entries if params is not None and params.entries is not None else ())
     before = {name: names for name, names in allowed.items() if name in NEED_NAMES}
-    for need in (*_items(root.get("images")), *_items(root.get("cpu"))):
+    for need in (*_items(root.get("images")), *_items(root.get("cpu")), *_items(root.get("overheads"))):
         when = need.get("when")
         if when is not None and isinstance(when.value, str):
             _report(when, check_condition(when.value, before), problems)

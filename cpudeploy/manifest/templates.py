@@ -33,9 +33,9 @@ CONTEXT_NAMES: Allowed = {
     # bf16: arithmetic on bfloat16; amx: with tiles of it.
     "cpu": ("arch", "avx2", "avx512f", "bf16", "amx"),
     # What sizing worked out. Sizes in bytes; context is tokens a request, context_total those of all slots.
-    # mems: NUMA nodes its memory comes from, empty for any. ranks: NUMA nodes its cores lie in, at least 1;
-    # cpus_bind: a cpu list for each rank, joined by |, one CPU a thread; rank_threads: threads of each.
-    # kv_gib: the KV cache in GiB, rounded up to whole ones.
+    # mems: NUMA nodes its memory comes from, empty for any. ranks: parts of the model, each on a NUMA node
+    # of its own, at least 1; cpus_bind: a cpu list for each, joined by |, one CPU a thread; rank_threads:
+    # threads of each. kv: bytes of the KV cache of each; kv_gib: the same in whole GiB, rounded up.
     "alloc": (
         "instance",
         "cpuset",

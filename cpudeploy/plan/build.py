@@ -118,11 +118,7 @@ def _with_left_out(context: HostContext, asked: _Asked, unplanned: Mapping[str, 
     another manifest applied."""
     deployment = context.deployment
     mine = [placement for placement in deployment.placements if placement.host == context.host.name]
-    not_yet = {
-        placement.model: why
-        for placement in mine
-        if (why := model_not_yet(placement, asked.playbooks[deployment.backends[placement.backend].playbook]))
-    }
+    not_yet = {placement.model: why for placement in mine if (why := model_not_yet(placement))}
     missing = {
         placement.model: unplanned[key]
         for placement in mine

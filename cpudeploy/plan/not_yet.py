@@ -1,18 +1,17 @@
 """What a manifest may say and this version can't carry out: told once, plainly, and left alone.
 
-In: a deployment and its playbooks. Out: sentences, and the deployment without what they speak of, so that
+In: a deployment. Out: sentences, and the deployment without what they speak of, so that
 nobody asks a registry, a Hub or a secret for it. Pure; the one list of what is still to come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from ..types.base import SecretRef
 from ..types.deployment import Deployment, Host, HuggingFace, ModelScope, Placement, Upload
-from ..types.playbook import Playbook
 
 _SECRETS = ("from_age", "from_sops")
 
@@ -39,16 +38,11 @@ def host_not_yet(host: Host) -> str:
     return ""
 
 
-def model_not_yet(placement: Placement, playbook: Playbook) -> str:
+def model_not_yet(placement: Placement) -> str:
     """Why this model can't be carried out on its host; empty when it can."""
     source = placement.source
     if placement.task != "chat":
         return f"task {placement.task} can't be served and proven; do: keep to chat models for now"
-    if playbook.memory == "paged":
-        return (
-            f"the memory of an engine of playbook {playbook.name} can't be worked out; "
-            "do: serve a GGUF of the model with llama-cpp"
-        )
     if isinstance(source, ModelScope):
         return f"{source.repo} can't be had from ModelScope; do: give a huggingface source or an url"
     if isinstance(source, Upload):
@@ -68,7 +62,7 @@ def not_yet_warnings(deployment: Deployment) -> tuple[str, ...]:
     return ("mirrors.docker-ce is not used yet: where an engine is installed, it is the distribution's own",)
 
 
-def plannable(deployment: Deployment, playbooks: Mapping[str, Playbook]) -> Deployment:
+def plannable(deployment: Deployment) -> Deployment:
     """The deployment without the models that can't be carried out where they are placed."""
     if deployment_not_yet(deployment):
         return msgspec.structs.replace(deployment, placements=())
@@ -77,8 +71,7 @@ def plannable(deployment: Deployment, playbooks: Mapping[str, Playbook]) -> Depl
         placements=tuple(
             placement
             for placement in deployment.placements
-            if not host_not_yet(deployment.hosts[placement.host])
-            and not model_not_yet(placement, playbooks[deployment.backends[placement.backend].playbook])
+            if not host_not_yet(deployment.hosts[placement.host]) and not model_not_yet(placement)
         ),
     )
 

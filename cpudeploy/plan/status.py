@@ -12,7 +12,6 @@ from ..steps.compare import drift
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Container, Facts
 from ..types.names import container_name
-from ..types.playbook import Playbook
 from ..types.status import State, StatusRow
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet
 
@@ -22,13 +21,11 @@ def status_rows(
     facts: Mapping[str, Facts],
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
-    *,
-    playbooks: Mapping[str, Playbook],
 ) -> tuple[StatusRow, ...]:
     """Rows in manifest order for hosts that told their facts; then one for each other host, with why."""
     return (
         *(
-            _row(deployment.name, p, facts[p.host], _what_to_do(deployment, p, playbooks))
+            _row(deployment.name, p, facts[p.host], _what_to_do(deployment, p))
             for p in deployment.placements
             if p.host in facts
         ),
@@ -37,12 +34,12 @@ def status_rows(
     )
 
 
-def _what_to_do(deployment: Deployment, placement: Placement, playbooks: Mapping[str, Playbook]) -> str:
+def _what_to_do(deployment: Deployment, placement: Placement) -> str:
     """How a model that is missing gets there, or why it won't yet."""
     not_yet = (
         deployment_not_yet(deployment)
         or host_not_yet(deployment.hosts[placement.host])
-        or model_not_yet(placement, playbooks[deployment.backends[placement.backend].playbook])
+        or model_not_yet(placement)
     )
     return f"not yet: {not_yet}" if not_yet else "cpudeploy apply"
 

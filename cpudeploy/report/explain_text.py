@@ -19,6 +19,8 @@ _PARTS = (
     ("engine", "engine"),
     ("cache", "prompt cache"),
     ("projector", "projector"),
+    ("files", "loading"),
+    ("compile", "compiling"),
 )
 """Fields of a MemoryNeed, and what they are called."""
 

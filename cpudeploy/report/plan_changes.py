@@ -111,6 +111,8 @@ def _allocation_rows(allocation: Allocation) -> Iterable[Row]:
         "engine": need.engine,
         "prompt cache": need.cache,
         "projector": need.projector,
+        "loading": need.files,
+        "compiling": need.compile,
     }
     context = f"{allocation.context} × {count(allocation.parallel, 'request')}"
     yield Row("cpus", allocation.cpuset, _why(allocation, "cpus", threads))

@@ -27,6 +27,8 @@ class Wish:
 
     `running`: the cpuset it has now if its wish is unchanged, else empty; `threads` and `batch` those it
     runs with, 0 where that is not known.
+    nodes: the most NUMA nodes that are worth having, 0: any number. bound: its engine binds a thread to every
+    core for good, so that what else its container does needs CPUs of its own.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Wish:
     running: str = ""
     threads: int = 0
     batch: int = 0
+    nodes: int = 0
+    bound: bool = False
 
     @property
     def listed(self) -> bool:
@@ -65,6 +69,15 @@ def share_cores(
         [wish for wish in new if wish.cpus == "auto"], [wish for wish in new if wish.cpus == "shared"]
     )
     return shares_of(table.machine, {wish.name: table.granted[wish.name] for wish in wishes})
+
+
+def _within(wish: Wish, cores: Sequence[Core]) -> Sequence[Core]:
+    """Those of the nodes with the most of them, no more nodes than the wish has use for."""
+    nodes = by_node(cores)
+    if not wish.nodes or len(nodes) <= wish.nodes:
+        return cores
+    largest = sorted(nodes, key=lambda node: -len(nodes[node]))[: wish.nodes]
+    return [core for core in cores if core.node in largest]
 
 
 def _number(wish: Wish) -> int:
@@ -103,6 +116,7 @@ class _Table:
             shared=shared,
             threads=wish.threads,
             batch=wish.batch,
+            bound=wish.bound,
             warnings=self._clashes(mine),
         )
         self._take(mine, shared=shared)
@@ -176,10 +190,13 @@ class _Table:
         fast = self._fast(rest)
         choice = fast if len(fast) >= takers else rest
         parts = deal(choice, takers) if takers else []
-        for wish, mine in zip(autos, parts, strict=False):
-            self._give(
-                wish, mine, self._why(mine, choice, takers, reserved), warnings=self._slow_warning(mine)
-            )
+        for wish, part in zip(autos, parts, strict=False):
+            mine = _within(wish, part)
+            why = self._why(part, choice, takers, reserved)
+            if len(mine) < len(part):
+                few = "one NUMA node" if wish.nodes == 1 else f"{wish.nodes} NUMA nodes"
+                why = f"of {why}, those in {few}, whose memory holds it"
+            self._give(wish, mine, why, warnings=self._slow_warning(mine))
         if sharers:
             new = [core for core in choice if core in self.free] if joins else parts[-1]
             pool = tuple(core for core in self.machine.cores if core in self._pool or core in new)
@@ -230,7 +247,9 @@ class _Table:
         warnings: tuple[str, ...] = (),
     ) -> None:
         mine = tuple(cores)
-        self.granted[wish.name] = Grant(mine, reason, said=said, shared=shared, warnings=warnings)
+        self.granted[wish.name] = Grant(
+            mine, reason, said=said, shared=shared, bound=wish.bound, warnings=warnings
+        )
         self._take(mine, shared=shared)
 
     def _take(self, cores: Sequence[Core], *, shared: bool) -> None:

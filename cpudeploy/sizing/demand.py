@@ -1,4 +1,4 @@
-"""What memory one placement asks for. In: the placement, its resolved weights, the playbook. Out: `Demand`.
+"""What memory one placement asks for. In: the placement, its weights, playbook and backend. Out: `Demand`.
 
 Whether a host has that much is `memory`'s question; what would need less is `fit`'s.
 """
@@ -6,37 +6,29 @@ Whether a host has that much is `memory`'s question; what would need less is `fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import DoesNotFit, NotYet
 from ..types.allocation import MemoryNeed
 from ..types.base import Unknown
-from ..types.deployment import Placement
+from ..types.capability import able
+from ..types.deployment import Backend, Placement
 from ..types.facts import Facts
 from ..types.playbook import Playbook
 from ..types.resolved import ResolvedWeights
 from ..types.shape import ModelShape, Tensors, Variant
-from .gguf.kv import cells_of
-from .gguf.need import gguf_need
-from .gguf.serving import Serving, slot_tokens
-from .memory import MIB, container_limit
+from .gguf.measures import GgufMeasures
+from .gguf.serving import Serving
+from .memory import MIB, container_limit, gib
+from .paged.kv import cache_bytes, request_bytes
+from .paged.measures import PagedMeasures
+from .paged.serving import Paged
 
 DEFAULT_CONTEXT = 8192
 
-
-@dataclass(frozen=True)
-class Measures:
-    """All that a model's need is worked out from; what would fit is found by changing it."""
-
-    shape: ModelShape
-    tensors: Tensors
-    serving: Serving
-    file_bytes: int
-
-    @property
-    def need(self) -> MemoryNeed:
-        return gguf_need(self.shape, self.tensors, self.serving, file_bytes=self.file_bytes)
+Measures = GgufMeasures | PagedMeasures
+"""All that a model's need is worked out from, by its engine."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,7 @@ class Demand:
     """One placement's wish for memory. `measures`: None where the manifest's `memory` is all that is known.
 
     variants: other quantisations that the manifest could name instead. params: the playbook's, with the
-    backend's own.
+    backend's own. bound: the engine binds its threads, and each rank's memory, to the cores of one NUMA node.
     """
 
     placement: Placement
@@ -54,79 +46,157 @@ class Demand:
     variants: tuple[Variant, ...]
     params: Mapping[str, Any]
     tree: str
+    bound: bool = False
 
     @property
     def limit(self) -> int:
         """The container's limit in bytes."""
-        return self.placement.memory or container_limit(self.need.total)
+        return self.placement.memory or container_limit(self.least)
+
+    @property
+    def least(self) -> int:
+        """What the limit must cover."""
+        return self.measures.least if self.measures is not None else self.need.total
 
     @property
     def cells(self) -> int:
-        """Tokens of all slots, as the engine rounds them."""
-        return slot_tokens(self.context) * self.placement.parallel
+        """Tokens of all requests, as the engine rounds them."""
+        return self.measures.cells if self.measures is not None else self.context * self.placement.parallel
+
+    def split(self, ranks: int) -> Demand:
+        """The same with the model split into so many ranks."""
+        if not isinstance(self.measures, PagedMeasures):
+            return self
+        measures = replace(self.measures, serving=replace(self.measures.serving, ranks=ranks))
+        return replace(self, measures=measures, need=measures.need)
 
 
 def demand(
+    placement: Placement, weights: ResolvedWeights, playbook: Playbook, backend: Backend, facts: Facts
+) -> Demand:
+    """With one rank. Raises DoesNotFit for a context the model does not know and a KV cache that does not
+    hold it, NotYet where nothing tells its memory."""
+    params = playbook.params_with(backend.params)
+    context = _context(placement, weights.shape)
+    measures: Measures | None = None
+    if weights.shape is not None and weights.tensors is not None:
+        if playbook.memory == "gguf":
+            measures = _gguf(placement, weights, weights.shape, weights.tensors, context, params, facts)
+        elif playbook.memory == "paged" and backend.overhead is not None:
+            serving = Paged(
+                context=context,
+                parallel=placement.parallel,
+                element=_element(params, facts),
+                overhead=backend.overhead,
+                kv=placement.kv,
+            )
+            measures = _paged(placement, weights, weights.shape, weights.tensors, serving)
+    return Demand(
+        placement=placement,
+        context=context,
+        need=_said(placement, weights, playbook) if measures is None else measures.need,
+        measures=measures,
+        variants=weights.variants,
+        params=params,
+        tree=weights.tree,
+        bound=playbook.threads == "omp",
+    )
+
+
+def _context(placement: Placement, shape: ModelShape | None) -> int:
+    """Tokens a request. Raises DoesNotFit for more than the model was trained for."""
+    # 0: the file does not say what that was.
+    trained = shape.context_length if shape is not None else 0
+    trained = trained or max(placement.context or 0, DEFAULT_CONTEXT)
+    context = placement.context or min(DEFAULT_CONTEXT, trained)
+    if context > trained:
+        raise DoesNotFit(
+            f"context {context} of {placement.model} is more than the {trained} tokens the model knows",
+            where=f"{placement.host} {placement.model}",
+            do=f"lower context to {trained}",
+        )
+    return context
+
+
+def _gguf(
     placement: Placement,
     weights: ResolvedWeights,
-    playbook: Playbook,
+    shape: ModelShape,
+    tensors: Tensors,
+    context: int,
     params: Mapping[str, Any],
     facts: Facts,
-) -> Demand:
-    """Raises DoesNotFit for a context the model does not know, NotYet where nothing tells its memory."""
+) -> GgufMeasures:
+    projector = sum(
+        file.size
+        for file in weights.files
+        if file.name == weights.projector and not isinstance(file.size, Unknown)
+    )
+    serving = Serving(
+        context=context,
+        parallel=placement.parallel,
+        kv_type=str(params.get("kv_type", "f16")),
+        ubatch=int(params.get("ubatch", 512)),
+        cache_ram=int(params.get("cache_ram_mib", 0)) * MIB,
+        checkpoints=int(params.get("checkpoints", 2)),
+        projector=projector,
+        flags=None if isinstance(facts.cpu.flags, Unknown) else frozenset(facts.cpu.flags),
+    )
+    return GgufMeasures(shape, tensors, serving, _file_bytes(weights) - projector)
+
+
+def _paged(
+    placement: Placement, weights: ResolvedWeights, shape: ModelShape, tensors: Tensors, serving: Paged
+) -> PagedMeasures:
+    size = _file_bytes(weights)
+    sizes = [file.size for file in weights.files if not isinstance(file.size, Unknown)]
+    least = request_bytes(shape, serving)
+    if placement.kv is not None and placement.kv < least:
+        usual = cache_bytes(shape, replace(serving, kv=None))
+        raise DoesNotFit(
+            f"a KV cache of {gib(placement.kv)} does not hold one request of {serving.context} tokens, which "
+            f"takes {gib(least)}",
+            where=f"{placement.host} {placement.model}",
+            do=f"lower context, or leave the size out: context and parallel are then given {gib(usual)}",
+        )
+    return PagedMeasures(shape, tensors, serving, size, max(sizes, default=size))
+
+
+def _element(params: Mapping[str, Any], facts: Facts) -> int:
+    """Bytes of a number of the type that the model is computed in, as the playbook chooses it."""
+    kind = params.get("dtype", "auto")
+    if kind == "auto":
+        plain = facts.os.arch == "arm64" and able(facts, "bf16") is not True
+        kind = "float32" if plain else "bfloat16"
+    return 4 if kind == "float32" else 2
+
+
+def _said(placement: Placement, weights: ResolvedWeights, playbook: Playbook) -> MemoryNeed:
+    """The need as the manifest says it. Raises NotYet where it does not, and where an engine has to be told a
+    part of it that nobody can work out."""
+    known = playbook.memory in ("gguf", "paged")
+    why = (
+        f"what {weights.source} is made of can't be read from here"
+        if known
+        else f"playbook {playbook.name} does not know how"
+    )
     where = f"{placement.host} {placement.model}"
-    measures = None
-    if playbook.memory == "gguf" and weights.shape is not None and weights.tensors is not None:
-        # 0: the file does not say what it was trained for.
-        trained = weights.shape.context_length or max(placement.context or 0, DEFAULT_CONTEXT)
-        context = placement.context or min(DEFAULT_CONTEXT, trained)
-        if context > trained:
-            raise DoesNotFit(
-                f"context {context} of {placement.model} is more than the {trained} tokens the model knows",
-                where=where,
-                do=f"lower context to {trained}",
-            )
-        size = _file_bytes(weights)
-        projector = sum(
-            file.size
-            for file in weights.files
-            if file.name == weights.projector and not isinstance(file.size, Unknown)
-        )
-        serving = Serving(
-            context=context,
-            parallel=placement.parallel,
-            kv_type=str(params.get("kv_type", "f16")),
-            ubatch=int(params.get("ubatch", 512)),
-            cache_ram=int(params.get("cache_ram_mib", 0)) * MIB,
-            checkpoints=int(params.get("checkpoints", 2)),
-            projector=projector,
-            flags=None if isinstance(facts.cpu.flags, Unknown) else frozenset(facts.cpu.flags),
-        )
-        measures = Measures(weights.shape, weights.tensors, serving, size - projector)
-        need = measures.need
-    elif placement.memory is not None:
-        context = placement.context or DEFAULT_CONTEXT
-        need = MemoryNeed(weights=0, repack=0, kv=0, state=0, compute=0, engine=placement.memory, cache=0)
-    else:
-        why = (
-            f"what {weights.source} is made of can't be read from here"
-            if playbook.memory == "gguf"
-            else f"playbook {playbook.name} does not know how"
-        )
+    if placement.memory is None:
         raise NotYet(
             f"the memory of {placement.model} can't be worked out: {why}",
             where=where,
             do="say `memory` for this model, such as 8GiB",
         )
-    return Demand(
-        placement=placement,
-        context=context,
-        need=need,
-        measures=measures,
-        variants=weights.variants,
-        params=params,
-        tree=weights.tree,
-    )
+    kv = 0
+    if playbook.memory == "paged":
+        if placement.kv is None or placement.kv >= placement.memory:
+            raise NotYet(
+                f"the KV cache of {placement.model} can't be worked out: {why}",
+                where=where,
+                do="say its size as well, and less than `memory`",
+            )
+        kv = placement.kv
+    return MemoryNeed(weights=0, repack=0, kv=kv, state=0, compute=0, engine=placement.memory - kv, cache=0)
 
 
 def _file_bytes(weights: ResolvedWeights) -> int:
@@ -140,32 +210,4 @@ def reasons_of(demand: Demand) -> dict[str, str]:
     """Part of the need → where its number comes from, in words."""
     if demand.measures is None:
         return {"engine": "all of `memory:`, since the model's files tell nothing"}
-    shape, serving = demand.measures.shape, demand.measures.serving
-    slots = _counted(serving.parallel, "slot")
-    state = "for each slot" + (
-        f" and {serving.checkpoints} copies to go back to" if serving.checkpoints else ""
-    )
-    parts = {
-        "weights": "the model's files, which the engine maps into memory",
-        "repack": "matrices kept a second time, arranged for this CPU",
-        "kv": f"in {serving.kv_type} for {slots}: {' + '.join(_layers(shape, serving))}",
-        "state": f"what recurrent layers and windows keep, {state}",
-        "compute": f"prompt batches of {serving.batch} tokens, a vocabulary of {shape.vocabulary}",
-        "engine": f"the server, its vocabulary, {slots}",
-        "cache": "prompts kept beside the slots, as `cache_ram_mib` says",
-        "projector": "the file that lets the model see, and its buffers",
-    }
-    return {part: why for part, why in parts.items() if getattr(demand.need, part)}
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _layers(shape: ModelShape, serving: Serving) -> list[str]:
-    return [
-        f"{_counted(each.layers, 'layer')} × {_counted(each.kv_heads, 'head')} × "
-        f"({each.key_length} + {each.value_length}) × "
-        f"{cells_of(each, serving)} tokens" + (f" (a window of {each.window})" if each.window else "")
-        for each in shape.attention
-    ]
+    return {part: why for part, why in demand.measures.reasons.items() if getattr(demand.need, part)}

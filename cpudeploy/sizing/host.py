@@ -9,17 +9,20 @@ import msgspec
 
 from ..errors import DoesNotFit, NoRoom
 from ..types.allocation import Allocation
-from ..types.cpulist import told_cpulist
+from ..types.cpulist import parse_cpulist, told_cpulist
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Facts
 from ..types.playbook import Playbook
 from ..types.release import Instance
 from ..types.resolved import Resolved
-from .cores import Share, share_cores
+from .cores import Share, Wish, share_cores
 from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of
 from .fit import ways_to_fit
-from .memory import Binding, Seat, bind, gib, room, shown
-from .running import fresh_wish, is_others, kept_limit, kept_wish, running_instance
+from .memory import Binding, Seat, bind, gib, node_rooms, room, shown
+from .paged.kv import whole_requests
+from .paged.measures import PagedMeasures
+from .ranks import divides, nodes_of, rank_cpus, ranks_needed
+from .running import is_others, kept_limit, kept_wish, running_instance
 
 
 @dataclass(frozen=True)
@@ -38,38 +41,83 @@ class Sizing:
             return {}
         name, reserve = self.deployment.name, self.deployment.hosts[host].reserve
         others = {key: each for key, each in facts.containers.items() if is_others(each, name)}
+        # Of the nodes themselves, since what others have there may change from day to day.
+        nodes = node_rooms(facts, reserve.memory, {})
+        wanted = [self._demand(each, facts) for each in placements]
+        ranks = {each.placement.model: ranks_needed(each, nodes) for each in wanted}
         shares = share_cores(
             facts,
-            [fresh_wish(each) if self.repack else kept_wish(name, each, facts) for each in placements],
+            [self._wish(each, ranks[each.placement.model], facts) for each in wanted],
             reserve=reserve.cpus,
             pinned={key: cpus for key, each in others.items() if (cpus := told_cpulist(each.cpuset))},
         )
-        asks = [self._ask(each, shares[each.model], facts) for each in placements]
+        asks = [
+            self._ask(each, shares[each.placement.model], ranks[each.placement.model], facts)
+            for each in wanted
+        ]
         _refuse_full(facts, room(facts, reserve.memory, others), asks)
         bindings = bind(facts, {each.model: each.seat for each in asks}, reserve.memory, others)
         return {each.model: _allocation(each, bindings[each.model]) for each in asks}
 
-    def _ask(self, placement: Placement, share: Share, facts: Facts) -> _Ask:
+    def _demand(self, placement: Placement, facts: Facts) -> Demand:
         backend = self.deployment.backends[placement.backend]
-        playbook = self.playbooks[backend.playbook]
         weights = self.resolved.weights[f"{placement.model}@{placement.host}"]
-        wanted = demand(placement, weights, playbook, playbook.params_with(backend.params), facts)
-        name = self.deployment.name
-        running = None if self.repack else running_instance(name, placement.model, facts)
-        kept = kept_limit(wanted, running)
+        return demand(placement, weights, self.playbooks[backend.playbook], backend, facts)
+
+    def _wish(self, wanted: Demand, ranks: int, facts: Facts) -> Wish:
+        placement = wanted.placement
+        wish = Wish(
+            name=placement.model,
+            cpus=placement.cpus,
+            nodes=ranks if wanted.bound else 0,
+            bound=wanted.bound,
+        )
+        return wish if self.repack else kept_wish(self.deployment.name, placement, facts, wish)
+
+    def _ask(self, wanted: Demand, share: Share, needed: int, facts: Facts) -> _Ask:
+        placement = wanted.placement
+        ranks = _ranks(wanted, share, needed)
+        wanted = wanted.split(ranks)
+        lists = rank_cpus(share.cpuset, share.threads, facts.cpu, ranks) if wanted.bound else ()
+        running = None if self.repack else running_instance(self.deployment.name, placement.model, facts)
+        image = self.resolved.images.get(placement.backend)
+        kept = kept_limit(wanted, running, image.reference if image is not None else "")
         if kept is None:
             _refuse_small(wanted)
-        return _Ask(wanted, share, kept, running)
+        elif running is not None and running.kv and share.kept:
+            # What the engine was told stays, even if it would be counted otherwise today.
+            wanted = replace(wanted, need=msgspec.structs.replace(wanted.need, kv=running.kv))
+        return _Ask(
+            wanted=wanted,
+            share=share,
+            kept=kept,
+            running=running,
+            lists=lists,
+            nodes=nodes_of(lists, facts.cpu) or share.nodes,
+        )
+
+
+def _ranks(wanted: Demand, share: Share, needed: int) -> int:
+    """Of a model that was given these cores: a rank for each node they lie in; of shared ones as many as it
+    needs; no more than its heads can be dealt out to."""
+    if not wanted.bound or min(share.nodes, default=-1) < 0:
+        return 1
+    most = min(len(share.nodes), needed if wanted.placement.cpus == "shared" else len(share.nodes))
+    shape = wanted.measures.shape if wanted.measures is not None else None
+    return max(ranks for ranks in range(1, most + 1) if divides(shape, ranks))
 
 
 @dataclass(frozen=True)
 class _Ask:
-    """One model before the host's memory is looked at. kept: the limit it keeps, None for a new one."""
+    """One model before the host's memory is looked at. kept: the limit it keeps, None for a new one. lists:
+    the CPUs of each rank of an engine that binds its own threads. nodes: where its threads run."""
 
     wanted: Demand
     share: Share
     kept: int | None
     running: Instance | None
+    lists: tuple[str, ...]
+    nodes: tuple[int, ...]
 
     @property
     def model(self) -> str:
@@ -83,17 +131,25 @@ class _Ask:
     def seat(self) -> Seat:
         stays = self.running is not None and self.kept is not None and self.share.kept
         bound = self.running.container.cpuset_mems if self.running is not None and stays else None
-        return Seat(limit=self.limit, nodes=self.share.nodes, bound=bound)
+        return Seat(limit=self.limit, nodes=self.nodes, bound=bound, ranks=len(self.lists))
+
+    @property
+    def threads(self) -> tuple[int, int]:
+        """For decoding, and for prompt batches."""
+        if not self.lists:
+            return self.share.threads, self.share.batch
+        bound = sum(len(parse_cpulist(each)) for each in self.lists)
+        return bound, bound
 
 
 def _refuse_small(wanted: Demand) -> None:
     """A limit the manifest sets that does not cover the need."""
-    if wanted.limit >= wanted.need.total:
+    if wanted.limit >= wanted.least:
         return
     placement = msgspec.structs.replace(wanted.placement, memory=None)
     ways = ways_to_fit(replace(wanted, placement=placement), wanted.limit)
     raise DoesNotFit(
-        f"memory {gib(wanted.limit)} is less than the {gib(wanted.need.total)} it needs",
+        f"memory {gib(wanted.limit)} is less than the {gib(wanted.least)} it needs",
         where=f"{wanted.placement.host} {wanted.placement.model}",
         do=", or ".join(["leave memory out", *([f"it would fit with {' or '.join(ways)}"] if ways else [])]),
     )
@@ -118,6 +174,7 @@ def _refuse_full(facts: Facts, left: int, asks: list[_Ask]) -> None:
 
 def _allocation(ask: _Ask, binding: Binding) -> Allocation:
     wanted, share, placement = ask.wanted, ask.share, ask.wanted.placement
+    threads, batch = ask.threads
     reasons = {**share.reasons, **reasons_of(wanted), "mems": binding.reason, "limit": _limit_reason(ask)}
     if placement.context is None:
         reasons["context"] = f"the default: at most {DEFAULT_CONTEXT}, and what the model was trained for"
@@ -127,8 +184,9 @@ def _allocation(ask: _Ask, binding: Binding) -> Allocation:
         instance=0,
         cpuset=share.cpuset,
         mems=binding.mems,
-        threads=share.threads,
-        threads_batch=share.batch,
+        threads=threads,
+        threads_batch=batch,
+        ranks=max(1, len(ask.lists)),
         context=wanted.context,
         parallel=placement.parallel,
         context_total=wanted.cells,
@@ -143,18 +201,42 @@ def _allocation(ask: _Ask, binding: Binding) -> Allocation:
 def _limit_reason(ask: _Ask) -> str:
     if ask.wanted.placement.memory is not None:
         return "`memory` as asked"
-    return "the need and a little more, in whole steps" if ask.kept is None else "kept from what runs"
+    if ask.kept is not None:
+        return "kept from what runs"
+    if ask.wanted.least > ask.wanted.need.total:
+        return (
+            "the need, the pages of its files, without room for which this version does not start, and a "
+            "little more, in whole steps"
+        )
+    return "the need and a little more, in whole steps"
 
 
 def _warnings(ask: _Ask) -> list[str]:
     told = []
-    need = ask.wanted.need.total
+    need = ask.wanted.least
     if ask.limit < need:
         told.append(
             f"its limit of {gib(ask.limit)} is kept from what runs, and it may need {gib(need)} as is known "
             "now: `--repack` gives it that"
         )
-    shape = ask.wanted.measures.shape if ask.wanted.measures else None
+    measures = ask.wanted.measures
+    shape = measures.shape if measures else None
+    if isinstance(measures, PagedMeasures) and measures.serving.kv is not None:
+        whole = whole_requests(measures.shape, measures.serving)
+        if whole < measures.serving.parallel:
+            told.append(
+                f"its KV cache of {gib(measures.serving.kv)} holds {whole} of {measures.serving.parallel} "
+                f"requests of {measures.serving.context} tokens: the others wait, or are begun again"
+            )
+    if (
+        ask.lists
+        and len(ask.lists) < len(ask.share.nodes)
+        and ask.wanted.placement.cpus not in ("auto", "shared")
+    ):
+        told.append(
+            f"its cores lie in {len(ask.share.nodes)} NUMA nodes and its heads can't be dealt out to as "
+            f"many: it runs on CPUs {'|'.join(ask.lists)} only"
+        )
     if ask.wanted.placement.task == "chat" and shape is not None and shape.chat_template is False:
         told.append(
             "its files carry no chat template: requests for chats may be refused, or answered as to another "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import DoesNotFit
+from ..errors import DoesNotFit, NoRoom
 from ..types.base import Unknown
 from ..types.cpulist import format_cpulist, told_cpulist
 from ..types.facts import Container, Facts
@@ -24,12 +24,16 @@ _LIMIT_GRAIN = 16 * MIB
 
 @dataclass(frozen=True)
 class Seat:
-    """What one instance's memory needs to know of its place: its limit, the nodes its cores lie in, and the
-    nodes it is bound to already (None: not decided; empty: decided, to none)."""
+    """What one instance's memory needs to know of its place: its limit, the nodes its threads run on, and the
+    nodes it is bound to already (None: not decided; empty: decided, to none). ranks: parts of it, each of
+    which its engine binds to a node of its own, so that it is killed where there is no room; 0 for engines
+    that don't.
+    """
 
     limit: int
     nodes: tuple[int, ...]
     bound: str | None = None
+    ranks: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ def room(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> 
 def bind(
     facts: Facts, seats: Mapping[str, Seat], reserve: int | None, others: Mapping[str, Container]
 ) -> dict[str, Binding]:
-    """The binding of every instance, decided ones first. On a host with one node of memory there is none."""
+    """The binding of every instance, decided ones first. On a host with one node of memory there is none.
+    Raises NoRoom for a rank whose node does not hold it."""
     free = node_rooms(facts, reserve, others)
     if len(free) < 2:
         nodes = facts.memory.nodes
@@ -79,13 +84,13 @@ def bind(
     bound: dict[str, Binding] = {}
     for name, seat in seats.items():
         if seat.bound is not None:
-            _take(free, seat.bound, seat.limit)
+            _take(free, seat.bound, seat.limit, spread=True)
             kept = f"NUMA node {seat.bound}" if seat.bound else "not bound to a NUMA node"
             bound[name] = Binding(mems=seat.bound, reason=f"{kept}: kept from what runs")
     for name, seat in seats.items():
         if name not in bound:
-            bound[name] = _bind(free, seat)
-            _take(free, bound[name].mems, seat.limit)
+            bound[name] = _bind(free, seat) if not seat.ranks else _bind_ranks(facts.host, name, free, seat)
+            _take(free, bound[name].mems, seat.limit, spread=True)
     return bound
 
 
@@ -114,6 +119,26 @@ def _bind(free: Mapping[int, int], seat: Seat) -> Binding:
     return Binding(mems=nodes, reason=f"NUMA node {nodes}, where its cores are")
 
 
+def _bind_ranks(host: str, name: str, free: Mapping[int, int], seat: Seat) -> Binding:
+    """Of an engine that binds its ranks itself."""
+    if min(seat.nodes, default=-1) < 0:
+        return Binding(mems="", reason="not bound: no NUMA node lists its CPUs")
+    part = -(-seat.limit // seat.ranks)
+    nodes = format_cpulist(seat.nodes)
+    for node in seat.nodes:
+        if part > free.get(node, 0):
+            what = name if seat.ranks == 1 else f"each of the {seat.ranks} ranks of {name}"
+            raise NoRoom(
+                f"{what} needs {gib(part)} of one NUMA node, and node {node} has "
+                f"{gib(max(free.get(node, 0), 0))}",
+                where=host,
+                do="lower context or parallel, or give it cores of another node with `cpus`",
+            )
+    if seat.ranks > 1:
+        return Binding(mems=nodes, reason=f"NUMA nodes {nodes}, a rank on each: one alone does not hold it")
+    return Binding(mems=nodes, reason=f"NUMA node {nodes}, where its threads are")
+
+
 def node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Container]) -> dict[int, int]:
     """Node → bytes for models there: without its part of the reserve and what is bound to it alone."""
     nodes = () if isinstance(facts.memory.nodes, Unknown) else facts.memory.nodes
@@ -125,10 +150,12 @@ def node_rooms(facts: Facts, reserve: int | None, others: Mapping[str, Container
     return rooms
 
 
-def _take(rooms: dict[int, int], mems: str, size: int) -> None:
+def _take(rooms: dict[int, int], mems: str, size: int, *, spread: bool = False) -> None:
+    """spread: it takes equal parts of several nodes; else nobody knows which."""
     bound = told_cpulist(mems)
-    if len(bound) == 1 and bound <= rooms.keys():
-        rooms[min(bound)] -= size
+    if bound and bound <= rooms.keys() and (spread or len(bound) == 1):
+        for node in bound:
+            rooms[node] -= size // len(bound)
 
 
 def shown(parts: Sequence[tuple[str, int]]) -> str:

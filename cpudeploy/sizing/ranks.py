@@ -1,19 +1,47 @@
-"""Which CPU each thread of an engine is bound to, for engines that bind their own. Pure.
+"""Ranks of engines that bind their own threads: how many, and which CPU each thread is bound to. Pure.
 
-In: an allocation's cpuset and threads, and the processor. Out: a cpu list for each rank, one rank a NUMA
-node: what a rank works on lies in its own node's memory, and no two threads share a physical core.
+A rank is a part of the model (tensor parallel) that works on one NUMA node's cores and in its memory. Ranks
+wait for each other in every layer, so that there are no more than memory makes necessary. No two threads
+share a physical core.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..types.cpulist import format_cpulist, parse_cpulist
 from ..types.facts import Cpu
+from ..types.shape import ModelShape
+from .demand import Demand
+from .memory import container_limit
 
 
-def rank_cpus(cpuset: str, threads: int, cpu: Cpu) -> tuple[str, ...]:
-    """A kernel cpu list for each rank, as many CPUs in all as `threads` (fewer only where `cpuset` has fewer
-    cores, or where nodes have to get equal parts). Never empty. Where nobody knows which CPUs share a core
-    it is one rank of the first CPUs.
+def ranks_needed(demand: Demand, rooms: Mapping[int, int]) -> int:
+    """The fewest ranks of which each one's part has room in a node of its own; where there are none, as many
+    as there can be. rooms: node → bytes for models there."""
+    free = sorted(rooms.values(), reverse=True)
+    if not demand.bound or len(free) < 2:
+        return 1
+    shape = demand.measures.shape if demand.measures is not None else None
+    possible = [ranks for ranks in range(1, len(free) + 1) if divides(shape, ranks)]
+    for ranks in possible:
+        limit = demand.placement.memory or container_limit(demand.split(ranks).least)
+        if limit <= ranks * free[ranks - 1]:
+            return ranks
+    return possible[-1]
+
+
+def divides(shape: ModelShape | None, ranks: int) -> bool:
+    """Whether the model's heads can be dealt out to so many ranks."""
+    if ranks == 1 or shape is None or not shape.heads:
+        return ranks == 1
+    caches = all(each.kv_heads % ranks == 0 or ranks % each.kv_heads == 0 for each in shape.attention)
+    return shape.heads % ranks == 0 and caches
+
+
+def rank_cpus(cpuset: str, threads: int, cpu: Cpu, ranks: int) -> tuple[str, ...]:
+    """A kernel cpu list for each of at most `ranks` ranks, all equally long: `threads` CPUs in all, or as
+    many fewer as it takes. Never empty. Where nobody knows which CPUs share a core: one rank of the first.
     """
     usable = parse_cpulist(cpuset)
     nodes: dict[int, list[int]] = {}
@@ -21,9 +49,21 @@ def rank_cpus(cpuset: str, threads: int, cpu: Cpu) -> tuple[str, ...]:
         mine = sorted(usable.intersection(core.cpus))
         if mine:
             nodes.setdefault(core.node, []).append(mine[0])
-    if not nodes or threads < len(nodes):
-        every = [first for firsts in nodes.values() for first in firsts] or sorted(usable)
-        return (format_cpulist(sorted(every)[:threads]),)
+    if not nodes:
+        return (format_cpulist(sorted(usable)[:threads]),)
+    chosen = _largest(nodes, ranks)
     # Ranks work in step: one with more threads would only wait for the others.
-    each = min(threads // len(nodes), *(len(firsts) for firsts in nodes.values()))
-    return tuple(format_cpulist(sorted(firsts)[:each]) for _, firsts in sorted(nodes.items()))
+    each = min(max(1, threads // len(chosen)), *(len(nodes[node]) for node in chosen))
+    return tuple(format_cpulist(sorted(nodes[node])[:each]) for node in chosen)
+
+
+def _largest(nodes: Mapping[int, Sequence[int]], count: int) -> list[int]:
+    """So many of the nodes, those with the most CPUs, in their order."""
+    return sorted(sorted(nodes, key=lambda node: (-len(nodes[node]), node))[:count])
+
+
+def nodes_of(lists: Sequence[str], cpu: Cpu) -> tuple[int, ...]:
+    """The NUMA nodes that these CPUs lie in."""
+    cpus = {each for text in lists for each in parse_cpulist(text)}
+    cores = cpu.cores if isinstance(cpu.cores, tuple) else ()
+    return tuple(sorted({core.node for core in cores if cpus.intersection(core.cpus)}))

@@ -34,14 +34,8 @@ def is_others(container: Container, deployment: str) -> bool:
     return container.mark.deployment != deployment
 
 
-def fresh_wish(placement: Placement) -> Wish:
-    """As if nothing of it ran."""
-    return Wish(name=placement.model, cpus=placement.cpus)
-
-
-def kept_wish(deployment: str, placement: Placement, facts: Facts) -> Wish:
-    """With what it has now and may keep: its wish did not change, or its record is lost."""
-    wish = fresh_wish(placement)
+def kept_wish(deployment: str, placement: Placement, facts: Facts, wish: Wish) -> Wish:
+    """A wish with what it has now and may keep: it did not change, or its record is lost."""
     running = running_instance(deployment, placement.model, facts)
     if running is None:
         container = _container(deployment, placement.model, facts)
@@ -53,12 +47,16 @@ def kept_wish(deployment: str, placement: Placement, facts: Facts) -> Wish:
     )
 
 
-def kept_limit(wanted: Demand, running: Instance | None) -> int | None:
-    """The limit of the running container while all that its need comes from is as it was, in bytes."""
+def kept_limit(wanted: Demand, running: Instance | None, image: str) -> int | None:
+    """The limit of the running container while all that its need comes from is as it was, in bytes. image:
+    the reference that is wanted, empty where nobody looked: versions of engines that are told the size of
+    their cache differ by gigabytes."""
     if running is None:
         return None
-    now = (wanted.context, wanted.placement.parallel, wanted.tree, wanted.placement.memory)
-    same = (running.context, running.parallel, running.tree, running.memory_asked) == now
+    placement = wanted.placement
+    now = (wanted.context, placement.parallel, wanted.tree, placement.memory, placement.kv)
+    same = (running.context, running.parallel, running.tree, running.memory_asked, running.kv_asked) == now
+    same = same and not (running.kv and image and image != running.image_reference)
     # A parameter that the record does not know of came with a newer playbook: nobody wished for it.
     told = all(running.params.get(name, value) == value for name, value in wanted.params.items())
     return running.container.memory if same and told else None

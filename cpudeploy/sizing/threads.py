@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..types.cpulist import format_cpulist
 from ..types.facts import Core
-from .machine import Machine, whole_cpus
+from .machine import Machine, reserved_cores, whole_cpus
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Grant:
     """The cores of one model, and what decides its threads.
 
     said: the manifest says how many or which CPUs, so that each counts. shared: others run on them too.
-    threads, batch: of the container that keeps running so, 0 for a newcomer.
+    threads, batch: of the container that keeps running so, 0 for a newcomer. bound: each thread is bound to a
+    core for good.
     """
 
     cores: tuple[Core, ...]
@@ -29,6 +30,7 @@ class Grant:
     shared: bool = False
     threads: int = 0
     batch: int = 0
+    bound: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -81,8 +83,14 @@ def _unlimited(machine: Machine, grant: Grant, sharers: int) -> tuple[int, int]:
     each = grant.said or machine.limited is not None
     threads = len(grant.cores) if each else machine.physical(grant.cores)
     if grant.shared:
-        return max(1, threads // sharers), max(1, threads // sharers, cpus // sharers)
-    return threads, cpus
+        part = max(1, threads // sharers)
+        return part, part if grant.bound else max(part, cpus // sharers)
+    if not grant.bound:
+        return threads, cpus
+    # Its server's own processes starve where every CPU has a thread; SMT siblings have none.
+    spare = machine.siblings > 1 or any(len(core.cpus) > 1 for core in grant.cores)
+    threads -= 0 if spare or machine.limited is not None else reserved_cores(threads)
+    return threads, threads
 
 
 def _within(
@@ -96,6 +104,8 @@ def _within(
         new[name] = min(
             threads, whole_cpus(left * threads / sum(t for n, (t, _) in wanted.items() if n in new))
         )
+        # Their own processes have to live on the quota, too.
+        new[name] -= reserved_cores(new[name]) if grants[name].bound else 0
     limited = {**kept, **new}
     return {name: (limited[name], limited[name]) for name in wanted}
 
@@ -159,6 +169,9 @@ def _why(machine: Machine, grant: Grant, threads: int, sharers: int) -> str:
         return f"whole CPUs of its part of the quota of {machine.limited:.4g}"
     if grant.shared and sharers > 1:
         return f"an equal part of the shared {machine.counted(len(grant.cores))}, for {sharers} models"
+    if grant.bound and threads < machine.physical(grant.cores):
+        left = machine.physical(grant.cores) - threads
+        return f"one a physical core, but {left} left to the server's own processes"
     if machine.siblings > 1 and not grant.said:
         return "half of its CPUs: which of them share a core is unknown"
     return "one a CPU that was asked for" if machine.siblings > 1 else "one a physical core"

@@ -16,6 +16,7 @@ from ..sizing.ranks import rank_cpus
 from ..types.allocation import Allocation
 from ..types.base import Unknown
 from ..types.capability import able
+from ..types.cpulist import parse_cpulist
 from ..types.deployment import Backend, Placement
 from ..types.facts import Publish
 from ..types.names import container_name, secret_path, volume_name
@@ -99,6 +100,8 @@ def wanted_instance(
         task=placement.task,
         cpus=placement.cpus,
         memory_asked=placement.memory,
+        kv=allocation.need.kv if playbook.memory == "paged" else 0,
+        kv_asked=placement.kv,
         params=playbook.params_with(backend.params),
         container=spec,
         gate=wanted_gate(playbook, placement, bytes_to_load(context, placement, weights), values),
@@ -120,7 +123,8 @@ def _values(
 ) -> dict[str, Any]:
     """The closed context of templates. Nothing in here drifts by itself."""
     folder = template.weights_target
-    ranks = rank_cpus(allocation.cpuset, allocation.threads, context.facts.cpu)
+    ranks = rank_cpus(allocation.cpuset, allocation.threads, context.facts.cpu, allocation.ranks)
+    kv = allocation.need.kv // len(ranks)
     return {
         "model": {
             "name": placement.model,
@@ -142,12 +146,12 @@ def _values(
             "parallel": allocation.parallel,
             "memory": allocation.memory,
             "weights": allocation.need.weights,
-            "kv": allocation.need.kv,
-            "kv_gib": max(1, -(-allocation.need.kv // GIB)),
+            "kv": kv,
+            "kv_gib": max(1, -(-kv // GIB)),
             "cache": allocation.need.cache,
             "mems": allocation.mems,
             "ranks": len(ranks),
-            "rank_threads": max(1, allocation.threads // len(ranks)),
+            "rank_threads": len(parse_cpulist(ranks[0])),
             "cpus_bind": "|".join(ranks),
         },
         "image": {"version": version, "reference": image.reference},

@@ -20,6 +20,10 @@ class MemoryNeed(Struct, frozen=True, kw_only=True):
     """Prompt cache kept beside the slots (`--cache-ram`)."""
     projector: int = 0
     """What lets the model see (`mmproj`), with its own buffers."""
+    files: int = 0
+    """The largest of the model's files while it is copied, as far as it is more than the KV cache to come."""
+    compile: int = 0
+    """What compiling takes, as far as it is more than the KV cache to come."""
 
     @property
     def total(self) -> int:
@@ -32,6 +36,8 @@ class MemoryNeed(Struct, frozen=True, kw_only=True):
             + self.engine
             + self.cache
             + self.projector
+            + self.files
+            + self.compile
         )
 
 
@@ -39,7 +45,8 @@ class Allocation(Struct, frozen=True, kw_only=True):
     """One instance's share of a host.
 
     cpuset: kernel cpu list (`0-3,8`). mems: NUMA nodes its memory is bound to, as such a list; empty: any.
-    threads: for decoding. threads_batch: for prompt batches.
+    threads: for decoding, of all ranks together. threads_batch: for prompt batches. ranks: parts that an
+    engine which binds its own threads splits the model into, each on one NUMA node; 1 for all others.
     context: tokens a request; parallel: requests at a time; context_total: tokens of all slots as the
     engine rounds them. memory: the container's limit in bytes.
     kept: its cores are taken over from the running instance. reasons: field of this or of `need` → one clause
@@ -53,6 +60,7 @@ class Allocation(Struct, frozen=True, kw_only=True):
     mems: str = ""
     threads: int
     threads_batch: int
+    ranks: int = 1
     context: int
     parallel: int
     context_total: int

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .base import SecretRef, Struct
+from .playbook import Overhead
 
 Positions = dict[str, str]
 """Dotted path in the manifest (`models.qwen.port`) → `file:line:column`; and under `model@host.setting` where
@@ -100,13 +101,15 @@ class Registry(Struct, frozen=True, kw_only=True):
 
 
 class Backend(Struct, frozen=True, kw_only=True):
-    """An engine image with the playbook that knows it. `version`: where the tag doesn't tell."""
+    """An engine image with the playbook that knows it. `version`: where the tag doesn't tell.
+    `overhead`: what the playbook says of this version's memory, None where it says nothing."""
 
     name: str
     playbook: str
     image: str
     version: str | None = None
     params: dict[str, str | int | float | bool] = {}
+    overhead: Overhead | None = None
 
 
 class HuggingFace(Struct, frozen=True, kw_only=True, tag="huggingface", tag_field="kind"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from .base import Struct
+from .base import Count, Struct
 from .release import Check, Diagnosis
 
 Value = str | int | float | bool
@@ -43,6 +43,24 @@ class ImageNeed(Struct, frozen=True, kw_only=True):
     when: str
     why: str
     do: str
+
+
+class Overhead(Struct, frozen=True, kw_only=True):
+    """What an engine takes beside a model's weights and its KV cache, where `when` holds; the first entry is
+    the one where it does. In MiB.
+
+    engine: of a server with one rank, ready and having answered. compile: more than that while it compiles,
+    before the KV cache is there. rank: of each further one. kv: what the size of the KV cache can be said in.
+    reads_limit: it starts only where its memory limit has room for the KV cache beside all that is charged to
+    it by then, the pages of the model's files among it.
+    """
+
+    when: str | None = None
+    engine_mib: Count
+    compile_mib: Count = 0
+    rank_mib: Count = 0
+    kv: Literal["bytes", "GiB"] = "bytes"
+    reads_limit: bool = False
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -122,6 +140,8 @@ class Playbook(Struct, frozen=True, kw_only=True):
     weights: Literal["gguf", "safetensors"] | None = None
     memory: Literal["gguf", "paged", "fixed"] | None = None
     threads: Literal["physical", "omp"] | None = None
+    overheads: tuple[Overhead, ...] = ()
+    """What `memory: paged` adds, by version."""
     container: ContainerTemplate | None = None
     refuses: tuple[Refusal, ...] = ()
     health: HealthTemplate | None = None

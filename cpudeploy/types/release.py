@@ -109,10 +109,10 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 class Instance(Struct, frozen=True, kw_only=True):
     """The full normalised spec of one running model: what people asked for, and what it became.
 
-    The first fields are the ones a diff speaks of; `container` is what the engine is told. `cpus` and
-    `memory_asked` are the wishes the allocation was made from, so that it can be kept, and `params` the
-    playbook's parameters. `gate` is how it
-    was proven; a changed gate alone never replaces a container.
+    The first fields are the ones a diff speaks of; `container` is what the engine is told. `cpus`,
+    `memory_asked` and `kv_asked` are the wishes the allocation was made from, so that it can be kept, and
+    `params` the playbook's parameters. `gate` is how it was proven; a changed gate alone never replaces a
+    container.
     """
 
     model: str
@@ -130,6 +130,9 @@ class Instance(Struct, frozen=True, kw_only=True):
     task: str
     cpus: str = "auto"
     memory_asked: int | None = None
+    kv: int = 0
+    """Bytes of the KV cache, where the engine is told its size."""
+    kv_asked: int | None = None
     params: dict[str, str | int | float | bool] = {}
     container: ContainerSpec
     gate: Gate

@@ -16,6 +16,8 @@ from cpudeploy.types.deployment import HuggingFace
 from cpudeploy.types.resolved import ResolvedWeights, WeightFile
 
 FACTS = Path(__file__).parents[2] / "inventories" / "facts"
+FULL = {"openbmb/MiniCPM5-1B": "openbmb", "Qwen/Qwen3-0.6B": "Qwen", "Qwen/Qwen3.5-0.8B": "ggml-org"}
+"""Models that are there in their publisher's own precision as well → who published the GGUF."""
 CONFIGS: dict[str, dict[str, Any]] = {
     "openbmb/MiniCPM5-1B-GGUF": {
         "architectures": ["LlamaForCausalLM"],
@@ -71,6 +73,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7,
     },
 }
+
+CONFIGS |= {repo: CONFIGS[f"{owner}/{repo.partition('/')[2]}-GGUF"] for repo, owner in FULL.items()}
 
 
 def told() -> dict[str, ResolvedWeights]:

@@ -250,7 +250,7 @@ def test_one_that_restarts_for_ever_or_is_paused_does_not_serve(status):
     wanted = deployment(placement())
     apply(plan_for(wanted, host.facts()), host)
     host.container("rag_smol_0").update(status=status, restarts=500)
-    (row,) = status_rows(wanted, {"one": host.facts()}, playbooks=playbooks())
+    (row,) = status_rows(wanted, {"one": host.facts()})
     assert row.state == status
     (change,) = plan_for(wanted, host.facts()).hosts["one"].changes
     assert change.action == "gate"
@@ -269,7 +269,7 @@ def test_a_lost_or_strange_release_record_is_written_anew_and_nothing_restarts(r
     served = host.facts().containers["rag_smol_0"].id
     (release,) = host.state["releases"]["rag"]
     host.state["releases"]["rag"] = {} if record is None else {release: record}
-    assert status_rows(wanted, {"one": host.facts()}, playbooks=playbooks())[0].state == "serving"
+    assert status_rows(wanted, {"one": host.facts()})[0].state == "serving"
     started = host.log.count("start")
     apply(plan_for(wanted, host.facts()), host)
     assert host.log.count("start") == started

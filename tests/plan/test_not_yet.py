@@ -41,7 +41,6 @@ VLLM = Backend(name="vllm", playbook="vllm-cpu", image="vllm/vllm-openai-cpu:v0.
 NOT_YET: list[tuple[dict[str, Any], str]] = [
     ({"task": "embed"}, "task embed"),
     ({"task": "rerank"}, "task rerank"),
-    ({"backend": "vllm"}, "playbook vllm-cpu"),
     ({"source": ModelScope(repo="org/name")}, "ModelScope"),
     ({"source": Upload(path="m.gguf")}, "uploaded"),
     ({"each": "numa"}, "NUMA"),
@@ -56,7 +55,7 @@ def planned(wanted: Deployment, found: Facts | None = None) -> HostPlan:
 
 
 def plan_of(wanted: Deployment, found: Facts | None = None) -> Plan:
-    known = resolved(*plannable(wanted, BOOKS).placements)
+    known = resolved(*plannable(wanted).placements)
     return make_plan(wanted, BOOKS, {"one": found or facts()}, known, origin="here")
 
 
@@ -87,7 +86,7 @@ def test_a_model_is_named_and_the_others_are_planned(wish: dict[str, Any], says:
 @pytest.mark.parametrize(("wish", "says"), NOT_YET, ids=[says for _, says in NOT_YET])
 def test_nobody_is_asked_about_it(wish: dict[str, Any], says: str):
     wanted = of(placement("new", **wish), placement("smol", port=8101))
-    assert [each.model for each in plannable(wanted, BOOKS).placements] == ["smol"]
+    assert [each.model for each in plannable(wanted).placements] == ["smol"]
 
 
 def test_what_runs_of_it_stays_with_all_it_holds():
@@ -129,7 +128,7 @@ def test_a_host_nobody_could_log_in_to_for_that_is_not_unknown():
 
 def test_status_says_of_a_missing_model_whether_apply_would_bring_it():
     wanted = of(placement("new", task="embed"), placement("smol", port=8101))
-    rows = status_rows(wanted, {"one": facts()}, playbooks=BOOKS)
+    rows = status_rows(wanted, {"one": facts()})
     assert [row.detail.partition(":")[0] for row in rows] == ["not yet", "cpudeploy apply"]
 
 
@@ -143,7 +142,7 @@ def test_status_says_of_a_missing_model_whether_apply_would_bring_it():
 def test_a_whole_deployment_is_left_alone_with_the_reason(setting: dict[str, Any], says: str):
     wanted = of(placement(), **setting)
     assert says in planned(wanted).postponed
-    assert plannable(wanted, BOOKS).placements == ()
+    assert plannable(wanted).placements == ()
 
 
 def test_a_retired_host_is_emptied_whatever_else_it_says():
@@ -194,7 +193,7 @@ def test_each_host_is_planned_for_its_own_models_only():
         placement("new", host="two", task="embed", port=8101),
     )
     wanted = of(*placements, hosts=("one", "two"))
-    known = resolved(*plannable(wanted, BOOKS).placements)
+    known = resolved(*plannable(wanted).placements)
     told = {name: facts(name) for name in ("one", "two")}
     plan = make_plan(wanted, BOOKS, told, known, origin="here")
     assert {name: subjects(host) for name, host in plan.hosts.items()} == {"one": {"a"}, "two": {"b"}}

@@ -83,7 +83,7 @@ def test_one_node_one_rank_bound_to_a_cpu_of_each_core():
 
 def test_two_nodes_are_two_ranks_each_within_its_own():
     found = processor("avx512f", "avx512_bf16", cores=cores(8, smt=2, nodes=2))
-    spec = rendered(found, allocation(cpuset="0-15", threads=7)).container
+    spec = rendered(found, allocation(cpuset="0-15", threads=7, ranks=2)).container
     assert spec.env["VLLM_CPU_OMP_THREADS_BIND"] == "0-2|4-6"
     assert spec.env["OMP_NUM_THREADS"] == "3"
     assert spec.command[-2:] == ("--tensor-parallel-size", "2")
