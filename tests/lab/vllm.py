@@ -97,7 +97,7 @@ def smollm2() -> Path:
                 shutil.copyfile(file, place / file.name)
             inside = ":".join(f"/dequantise/{wheel.name}" for wheel in wheels)
             words = [f"/dequantise/{DEQUANTISE.name}", f"/dequantise/{models.SMOLLM2}", "/dequantise/model"]
-            env = {"PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": inside, "HF_HUB_OFFLINE": "1"}
+            env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "PYTHONPATH": inside, "HF_HUB_OFFLINE": "1"}
             run(["chroot", root, f"{VENV}/bin/python", *words], env=env)
             shutil.move(place / "model", path)
         for file in path.iterdir():
