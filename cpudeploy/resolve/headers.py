@@ -79,6 +79,8 @@ def _of_folder(sizes: Mapping[str, int], reader: Reader, where: str) -> Told:
     try:
         shape = shape_of(
             config,
+            # Whatever reads safetensors keeps latent attention compressed.
+            latent=True,
             parameters=safetensors.parameters_of(headers),
             chat_template=_has_template(sizes, reader, where),
             where=f"{where} {_CONFIG}",

@@ -78,7 +78,7 @@ class Sizing:
         placement = wanted.placement
         ranks = _ranks(wanted, share, needed)
         wanted = wanted.split(ranks)
-        lists = rank_cpus(share.cpuset, share.threads, facts.cpu, ranks) if wanted.bound else ()
+        lists = rank_cpus(share.cpuset, share.threads, facts, ranks) if wanted.bound else ()
         running = None if self.repack else running_instance(self.deployment.name, placement.model, facts)
         image = self.resolved.images.get(placement.backend)
         kept = kept_limit(wanted, running, image.reference if image is not None else "")
@@ -93,7 +93,7 @@ class Sizing:
             kept=kept,
             running=running,
             lists=lists,
-            nodes=nodes_of(lists, facts.cpu) or share.nodes,
+            nodes=nodes_of(lists, facts) or share.nodes,
         )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..types.cpulist import format_cpulist, parse_cpulist
-from ..types.facts import Cpu
+from ..types.facts import Facts
 from ..types.shape import ModelShape
 from .demand import Demand
+from .machine import machine
 from .memory import container_limit
 
 
@@ -39,13 +40,13 @@ def divides(shape: ModelShape | None, ranks: int) -> bool:
     return shape.heads % ranks == 0 and caches
 
 
-def rank_cpus(cpuset: str, threads: int, cpu: Cpu, ranks: int) -> tuple[str, ...]:
+def rank_cpus(cpuset: str, threads: int, facts: Facts, ranks: int) -> tuple[str, ...]:
     """A kernel cpu list for each of at most `ranks` ranks, all equally long: `threads` CPUs in all, or as
-    many fewer as it takes. Never empty. Where nobody knows which CPUs share a core: one rank of the first.
+    many fewer as it takes. Never empty. Where nobody knows which CPUs share a core: the first of each node.
     """
     usable = parse_cpulist(cpuset)
     nodes: dict[int, list[int]] = {}
-    for core in cpu.cores if isinstance(cpu.cores, tuple) else ():
+    for core in machine(facts).cores:
         mine = sorted(usable.intersection(core.cpus))
         if mine:
             nodes.setdefault(core.node, []).append(mine[0])
@@ -62,8 +63,7 @@ def _largest(nodes: Mapping[int, Sequence[int]], count: int) -> list[int]:
     return sorted(sorted(nodes, key=lambda node: (-len(nodes[node]), node))[:count])
 
 
-def nodes_of(lists: Sequence[str], cpu: Cpu) -> tuple[int, ...]:
+def nodes_of(lists: Sequence[str], facts: Facts) -> tuple[int, ...]:
     """The NUMA nodes that these CPUs lie in."""
     cpus = {each for text in lists for each in parse_cpulist(text)}
-    cores = cpu.cores if isinstance(cpu.cores, tuple) else ()
-    return tuple(sorted({core.node for core in cores if cpus.intersection(core.cpus)}))
+    return tuple(sorted({core.node for core in machine(facts).cores if cpus.intersection(core.cpus)}))

@@ -123,7 +123,7 @@ def _values(
 ) -> dict[str, Any]:
     """The closed context of templates. Nothing in here drifts by itself."""
     folder = template.weights_target
-    ranks = rank_cpus(allocation.cpuset, allocation.threads, context.facts.cpu, allocation.ranks)
+    ranks = rank_cpus(allocation.cpuset, allocation.threads, context.facts, allocation.ranks)
     kv = allocation.need.kv // len(ranks)
     return {
         "model": {

@@ -1,5 +1,5 @@
-"""On any machine: what runs stays as it is when models come and go, a second plan is empty, and nobody gets
-what is not there. Plans go through the real runner onto a simulated host."""
+"""On any machine, with models of both engines: what runs stays as it is when models come and go, a second plan
+is empty, and nobody gets what is not there. Plans go through the real runner onto a simulated host."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cpudeploy.types.cpulist import parse_cpulist
 from cpudeploy.types.deployment import Deployment, Placement, Reserve
 from cpudeploy.types.facts import Core, Facts, Node
 from cpudeploy.types.plan import HostPlan, Plan
-from tests.factories import GIB, deployment, facts, placement, playbooks, resolved
+from tests.engines import BOOKS, both, known
+from tests.factories import GIB, facts, placement
 from tests.simulated import SimulatedHost
 
 MIB = 1 << 20
-PLAYBOOKS = playbooks()
 thorough = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
@@ -72,6 +72,7 @@ def models(draw, most: int = 4) -> list[Placement]:
     return [
         placement(
             f"m{i}",
+            backend=draw(st.sampled_from(["llama", "vllm"])),
             port=8100 + i,
             cpus=draw(wishes),
             context=draw(st.sampled_from([512, 2048, 8192])),
@@ -85,14 +86,14 @@ reserves = st.builds(Reserve, cpus=st.none() | st.integers(0, 3), memory=st.none
 
 
 def wanted(placements: list[Placement], reserve: Reserve) -> Deployment:
-    base = deployment(*placements)
+    base = both(*placements)
     one = msgspec.structs.replace(base.hosts["one"], reserve=reserve)
     return msgspec.structs.replace(base, hosts={"one": one})
 
 
 def planned(house: Deployment, host: SimulatedHost, *, repack: bool = False) -> Plan:
-    known = resolved(*house.placements)
-    plan = make_plan(house, PLAYBOOKS, {"one": host.facts()}, known, origin="here", repack=repack)
+    found = known(*house.placements)
+    plan = make_plan(house, BOOKS, {"one": host.facts()}, found, origin="here", repack=repack)
     return from_json(to_json(plan), Plan)
 
 
@@ -118,14 +119,18 @@ def within(house: Deployment, found: Facts, plan: HostPlan) -> None:
         assert cpus[each.model] <= set(found.cpu.usable)
         assert 1 <= each.threads <= each.threads_batch <= len(cpus[each.model])
         if found.cpu.quota is not None:
-            assert each.threads <= max(1, found.cpu.quota)
+            assert each.threads <= max(each.ranks, found.cpu.quota)
     for one, other in itertools.combinations(plan.allocations, 2):
         both_share = wish[one.model] == wish[other.model] == "shared"
         assert both_share or cpus[one.model].isdisjoint(cpus[other.model])
+    mems = {each.model: parse_cpulist(each.mems) for each in plan.allocations if each.mems}
     for node in found.memory.nodes:
-        bound = sum(each.memory for each in plan.allocations if each.mems == str(node.id))
-        assert bound <= node.memory
-    assert {each.mems for each in plan.allocations} <= {"", *(str(node.id) for node in found.memory.nodes)}
+        there = [each for each in plan.allocations if node.id in mems.get(each.model, ())]
+        assert sum(each.memory // each.ranks for each in there) <= node.memory
+    for each in plan.allocations:
+        assert not each.mems or each.ranks == len(mems[each.model])
+        assert each.need.kv % each.ranks == 0
+    assert {node for nodes in mems.values() for node in nodes} <= {node.id for node in found.memory.nodes}
 
 
 def specs(host: SimulatedHost) -> dict[str, object]:
