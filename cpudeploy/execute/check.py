@@ -9,6 +9,7 @@ from ..types.pointer import values
 from ..types.release import Check
 
 _SHOWN = 160
+_NOT_YET = (408, 409, 425, 429)
 
 
 def differs(check: Check, status: int, body: bytes) -> str:
@@ -28,6 +29,12 @@ def differs(check: Check, status: int, body: bytes) -> str:
         return ""
     shown = ", ".join(_as_text(value) for value in found[:5]) or "nothing"
     return f"{shown} at {check.pointer} instead of {check.equals}"
+
+
+def is_final(check: Check, status: int) -> bool:
+    """Whether an answer that does not pass tells of a setting, and not of a model that is not ready: the
+    request is refused, or the value is wrong."""
+    return status == check.status or (400 <= status < 500 and status not in _NOT_YET)
 
 
 def _as_text(value: Any) -> str:

@@ -10,23 +10,19 @@ from pathlib import Path
 from ..errors import CpudeployError, GateFailed, OperationFailed
 from ..types.outcome import Failure
 from ..types.release import Diagnosis
+from .cause import plain, root_cause
 
 _EXIT_CODES = {
     132: "illegal instruction: the image was built for a newer CPU than this host has",
-    134: "the engine aborted",
     137: "killed from outside (memory, or a stop that ran out of time)",
     139: "segmentation fault",
 }
+_ABORTED = 134
 _NOT_STARTED = {
     126: "the image's entrypoint can't be executed",
     127: "the image's entrypoint, or a library that it needs, was not found",
 }
 """Exit codes of a loader or shell, which mostly has said which file it missed."""
-_ERROR_LINE = re.compile(
-    r"\b(error|fatal|failed|exception|invalid|cannot|can't|couldn't|unable|not found|insufficient)\b"
-    r"|Error\b|Exception\b|Killed|\sE\s",
-    re.IGNORECASE,
-)
 
 
 class ScriptFailed(OperationFailed):
@@ -54,29 +50,41 @@ class GateDisturbed(OperationFailed):
 
 
 def explain(exit_code: int | None, oom: bool, log: Sequence[str]) -> str:
-    """The likely cause: what the exit says by itself, else the first line that looks like an error.
-
-    The first and not the last, because engines end every failure with the same closing line.
-    """
+    """The likely cause: what the exit says by itself, else the first real error of the log."""
     if oom:
         return "out of memory: the container's limit was reached"
+    said = root_cause(log)
+    if exit_code == _ABORTED:
+        return f"the engine aborted: {said}" if said else "the engine aborted"
     if exit_code in _EXIT_CODES:
         return _EXIT_CODES[exit_code]
-    said = next((line.strip() for line in log if _ERROR_LINE.search(line)), "")
     return said or _NOT_STARTED.get(exit_code or 0, "")
 
 
 def diagnose(
     rules: Sequence[Diagnosis], exit_code: int | None, oom: bool, log: Sequence[str]
 ) -> tuple[str, str]:
-    """Cause and what to do: the first of the playbook's rules that fits, else `explain` and nothing to do."""
+    """Cause and what to do: the first of the playbook's rules that fits, else `explain` and nothing to do.
+
+    What the named groups of a rule's pattern matched stands for `{name}` in its words.
+    """
     for rule in rules:
-        fits_exit = rule.exit_code is None or rule.exit_code == exit_code
-        fits_oom = rule.oom is None or rule.oom == oom
-        fits_log = rule.log is None or any(re.search(rule.log, line) for line in log)
-        if fits_exit and fits_oom and fits_log:
+        if rule.exit_code is not None and rule.exit_code != exit_code:
+            continue
+        if rule.oom is not None and rule.oom != oom:
+            continue
+        if rule.log is None:
             return rule.cause, rule.do
+        found = next(filter(None, (re.search(rule.log, plain(line)) for line in log)), None)
+        if found is not None:
+            return _filled(rule.cause, found), _filled(rule.do, found)
     return explain(exit_code, oom, log), ""
+
+
+def _filled(words: str, found: re.Match[str]) -> str:
+    for name, value in found.groupdict(default="").items():
+        words = words.replace(f"{{{name}}}", value)
+    return words
 
 
 def failure_of(error: Exception) -> Failure:

@@ -93,8 +93,19 @@ def _check_patterns(root: Node, problems: Problems) -> None:
         )
     for rule in _items(root.get("diagnose")):
         log = rule.get("log")
-        if log is not None:
-            _compiles(log, problems)
+        names = re.compile(str(log.value)).groupindex if log is not None and _compiles(log, problems) else {}
+        for text in (rule.get("cause"), rule.get("do")):
+            for name in re.findall(r"\{(\w+)\}", str(text.value) if text is not None else ""):
+                if text is not None and name not in names:
+                    problems.add(
+                        text.place,
+                        f"`{{{name}}}` stands for a group that `log` does not have",
+                        f"write (?P<{name}>…) in `log`",
+                    )
+    for check in _checks(root.get("health")):
+        when = check.get("instead_when")
+        if when is not None:
+            _compiles(when, problems)
 
 
 def _compiles(node: Node, problems: Problems) -> bool:
@@ -127,18 +138,12 @@ def _check_templates(root: Node, problems: Problems) -> None:
         texts.extend(_items(container.get("entrypoint")))
         texts.extend(_values(container.get("env")))
         texts.extend(node for node in (container.get("shm"),) if node is not None)
-    health = root.get("health")
-    if health is not None:
-        checks = [*_items(health.get("ready"))]
-        for task in _values(health.get("tasks")):
-            checks.extend(_items(task))
-        checks.extend(node for key in ("closed", "busy") if (node := health.get(key)) is not None)
-        texts.extend(
-            node
-            for check in checks
-            for key in ("path", "body", "equals")
-            if (node := check.get(key)) is not None
-        )
+    texts.extend(
+        node
+        for check in _checks(root.get("health"))
+        for key in ("path", "body", "equals")
+        if (node := check.get(key)) is not None
+    )
     for text in texts:
         check_text(text, allowed, problems)
 
@@ -211,6 +216,21 @@ def check_text(node: Node, allowed: Allowed, problems: Problems) -> None:
 def _report(node: Node, findings: Sequence[tuple[str, str]], problems: Problems) -> None:
     for what, do in findings:
         problems.add(node.place, what, do)
+
+
+def _checks(health: Node | None) -> list[Node]:
+    """All checks of a health section, with those that are asked instead of one."""
+    if health is None:
+        return []
+    checks = [*_items(health.get("ready"))]
+    for task in _values(health.get("tasks")):
+        checks.extend(_items(task))
+    checks.extend(node for key in ("closed", "busy") if (node := health.get(key)) is not None)
+    for check in checks:  # grows
+        instead = check.get("instead")
+        if instead is not None:
+            checks.append(instead)
+    return checks
 
 
 def _items(node: Node | None) -> tuple[Node, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import calendar
 import time
 from collections.abc import Mapping
-from typing import cast
 
 from ..sizing.running import running_instance
 from ..steps.compare import drift
@@ -14,6 +13,9 @@ from ..types.facts import Container, Facts
 from ..types.names import container_name
 from ..types.status import State, StatusRow
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet
+
+_LOADS_S = 300
+_TOLD_TO_STOP = (0, 137, 143)
 
 
 def status_rows(
@@ -72,19 +74,36 @@ def _row(deployment: str, placement: Placement, facts: Facts, to_do: str) -> Sta
 
 
 def _state(deployment: str, placement: Placement, facts: Facts, container: Container) -> tuple[State, str]:
-    if container.status in ("restarting", "paused"):
-        return cast(State, container.status), f"after {container.restarts} restarts"
+    if container.status == "restarting":
+        told = f"exit code {container.exit_code}, after {container.restarts} restarts"
+        return "restarting", f"{told}: cpudeploy logs {placement.model}"
+    if container.status == "paused":
+        return "paused", ""
     if not container.running:
-        return "stopped", f"exit code {container.exit_code}" + (
-            ", out of memory" if container.oom_killed else ""
-        )
+        return "stopped", _ended(container)
     if container.restart_policy == "no":
         return "starting", "its gate was never passed"
     recorded = running_instance(deployment, placement.model, facts)
+    age_s = _age(container.started_at, facts.clock)
+    loads_s = recorded.gate.deadline_s if recorded is not None else _LOADS_S
+    if container.restarts and age_s is not None and age_s < loads_s:
+        # An engine that dies a while after its start is `running` for most of its loop.
+        again = f"it ended by itself and is loaded again, after {container.restarts} restarts"
+        return "restarting", f"{again}: cpudeploy logs {placement.model}"
     by_hand = drift(container, recorded.container) if recorded is not None else ()
     if by_hand:
         return "drifted", ", ".join(diff.field for diff in by_hand) + " changed by hand"
     return "serving", ""
+
+
+def _ended(container: Container) -> str:
+    """Why one is down, where its exit code does not say. The engine brings back a proven one that ends by
+    itself, whatever its exit code: what stands still was told to."""
+    if container.restart_policy == "no":
+        return "it ended by itself, its gate was never passed"
+    if container.exit_code in _TOLD_TO_STOP and not container.oom_killed:
+        return "stopped by somebody: the engine brings back what ends by itself"
+    return ""
 
 
 def _age(started_at: str, clock: int) -> int | None:

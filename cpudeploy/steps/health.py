@@ -47,4 +47,5 @@ def _rendered(check: Check, context: Mapping[str, Any]) -> Check:
         path=render(check.path, context),
         body=None if check.body is None else render(check.body, context),
         equals=None if check.equals is None else render(check.equals, context),
+        instead=None if check.instead is None else _rendered(check.instead, context),
     )

@@ -73,7 +73,10 @@ class ContainerSpec(Struct, frozen=True, kw_only=True):
 
 class Check(Struct, frozen=True, kw_only=True):
     """One request of a health gate: passes on `status` and, if given, when the JSON value at `pointer`
-    (RFC 6901, `*` stands for any list element) equals `equals`, or exists when `equals` is None."""
+    (RFC 6901, `*` stands for any list element) equals `equals`, or exists when `equals` is None.
+
+    Where an answer that does not pass holds `instead_when` (Python regex), `instead` is asked from then
+    on."""
 
     name: str
     method: Literal["GET", "POST"] = "GET"
@@ -83,6 +86,8 @@ class Check(Struct, frozen=True, kw_only=True):
     pointer: str | None = None
     equals: str | None = None
     auth: bool = True
+    instead_when: str | None = None
+    instead: Check | None = None
 
 
 class Gate(Struct, frozen=True, kw_only=True):
@@ -97,7 +102,9 @@ class Gate(Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
-    """A known failure: matched by exit code and/or log pattern (Python regex), told as cause and do."""
+    """A known failure: matched by exit code and/or log pattern (Python regex), told as cause and do.
+
+    A named group of the pattern, `(?P<length>[0-9]+)`, stands in both for `{length}`."""
 
     exit_code: int | None = None
     oom: bool | None = None

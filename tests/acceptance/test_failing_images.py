@@ -27,7 +27,18 @@ ENTRYPOINTS = {
     "hangs": "echo 'loading, and loading'; while :; do sleep 1; done",
     "misnames": 'set -- "$@" --alias another; exec /app/llama-server "$@"',
     "eats": "echo 'about to eat'; x=0123456789abcdef; while :; do x=$x$x; done",
+    "ends": "echo 'done for today'; exit 0",
+    "locks": 'for word do shift; case $word in --api-key-file | /run/secrets/*) ;; *) set -- "$@" "$word" ;; esac; done; '
+    'exec /app/llama-server "$@" --api-key another',
+    "illegal": "exec /app/illegal",
 }
+ILLEGAL = bytes.fromhex(
+    "7f454c4602010100" "0000000000000000" "0200" "3e00" "01000000" "7800400000000000" "4000000000000000"
+    "0000000000000000" "00000000" "4000" "3800" "0100" "0000" "0000" "0000"
+    "01000000" "05000000" "0000000000000000" "0000400000000000" "0000400000000000" "7a00000000000000"
+    "7a00000000000000" "0010000000000000" "0f0b"
+)  # fmt: skip
+"""A whole program of one instruction that no CPU has."""
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +64,11 @@ def push(site: Site, name: str) -> str:
     entrypoint = json.dumps(["/bin/sh", "-c", ENTRYPOINTS[name], "llama-server"])
     engine.docker("create", "--name", container, llama.IMAGE)
     try:
+        if name == "illegal":
+            program = site.folder / "illegal"
+            program.write_bytes(ILLEGAL)
+            program.chmod(0o755)
+            engine.docker("cp", str(program), f"{container}:/app/illegal")
         engine.docker("commit", "--change", f"ENTRYPOINT {entrypoint}", container, f"lab/{name}")
     finally:
         engine.docker("rm", container)
@@ -64,9 +80,12 @@ def push(site: Site, name: str) -> str:
     ("name", "told"),
     [
         ("crashes", ("exit code 127", "libgomp.so.1")),
-        ("hangs", (f"does not serve after {PATIENCE_S} s", "loading, and loading")),
-        ("misnames", ("does not serve", "another")),
+        ("hangs", (f"does not serve after {PATIENCE_S} s", "or hangs; the last it said: loading, and loading")),
+        ("misnames", ("does not serve", "another", "served_name")),
         ("eats", ("memory",)),
+        ("ends", ("stopped by itself (exit code 0)", "done for today")),
+        ("locks", ("HTTP 401", "another key")),
+        ("illegal", ("SIGILL", "CPU instructions", "official server image")),
     ],
 )
 def test_the_old_one_serves_and_the_cause_and_the_next_step_are_told(

@@ -157,7 +157,7 @@ def test_what_went_down_with_its_engine_is_no_verdict_on_the_model(bench: Bench)
     with pytest.raises(GateDisturbed, match="exit code 0.*the engine itself went down") as error:
         bench.do(gate(stable_s=1, deadline_s=60))
     assert error.value.do == "apply again"
-    with pytest.raises(ModelNotServing, match="stopped with exit code 0"):
+    with pytest.raises(ModelNotServing, match=r"stopped by itself \(exit code 0\)"):
         bench.do(gate(stable_s=1, deadline_s=60))
 
 

@@ -25,7 +25,7 @@ def test_an_exit_that_speaks_for_itself(exit_code: int, oom: bool, says: str) ->
 
 
 def test_otherwise_the_first_line_that_looks_like_an_error_and_not_the_last() -> None:
-    assert explain(1, False, LLAMA) == LLAMA[1]
+    assert explain(1, False, LLAMA) == LLAMA[1].partition(" E ")[2]
 
 
 def test_a_log_without_an_error_gives_no_cause() -> None:
@@ -40,6 +40,22 @@ def test_the_first_rule_that_fits_in_every_part_wins() -> None:
         Diagnosis(log="GGUF", cause="too late", do=""),
     )
     assert diagnose(rules, 1, False, LLAMA) == ("not there", "fetch")
+
+
+def test_what_a_rules_pattern_found_stands_in_its_words() -> None:
+    rule = Diagnosis(
+        log=r"maximum model length is (?P<length>\d+)(?P<more>, .*)?",
+        cause="{length}{more} fit",
+        do="lower to {length}",
+    )
+    said = ["the estimated maximum model length is 256. Try"]
+    assert diagnose((rule,), 1, False, said) == ("256 fit", "lower to 256")
+
+
+def test_an_abort_is_told_with_what_was_said_before_it() -> None:
+    said = ["0.00.101 E ggml.c:123: GGML_ASSERT(n > 0) failed"]
+    assert explain(134, False, said) == "the engine aborted: ggml.c:123: GGML_ASSERT(n > 0) failed"
+    assert explain(134, False, ["loading"]) == "the engine aborted"
 
 
 def test_an_error_of_ours_keeps_place_and_advice() -> None:

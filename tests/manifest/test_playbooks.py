@@ -30,6 +30,31 @@ ONE_FAULT = [
     ("requires: [base]", "steps: [{image: {pull: 1}}]", "3:10", "this step has no settings"),
     ("  port: 8080", "  port: 8080\n  shm: 4XB", "9:8", "write a size such as 4GiB"),
     ("    chat:", "    chta:", "17:5", "chat, embed or rerank"),
+    (
+        "requires: [base]",
+        'diagnose: [{log: "x(?P<n>.)", cause: a, do: "b {m}"}]',
+        "3:45",
+        "a group that `log` does not",
+    ),
+    (
+        "requires: [base]",
+        "diagnose: [{exit_code: 1, cause: 'a {n}', do: b}]",
+        "3:34",
+        "a group that `log` does not",
+    ),
+    (
+        "path: /v1/ask,",
+        "path: /v1/ask, instead_when: 'x(', instead: {name: i, path: /},",
+        "17:67",
+        "not a regular",
+    ),
+    (
+        "path: /v1/ask,",
+        "path: /v1/ask, instead_when: x, instead: {name: i, path: '/{{y}}'},",
+        "17:95",
+        "`y`",
+    ),
+    ("path: /v1/ask,", "path: /v1/ask, instead_when: x,", "17:12", "lacks `instead`"),
 ]
 
 
