@@ -7,7 +7,9 @@ installed where there is no network. Takes four to eight minutes on two cores th
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,7 +99,12 @@ def smollm2() -> Path:
                 shutil.copyfile(file, place / file.name)
             inside = ":".join(f"/dequantise/{wheel.name}" for wheel in wheels)
             words = [f"/dequantise/{DEQUANTISE.name}", f"/dequantise/{models.SMOLLM2}", "/dequantise/model"]
-            env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "PYTHONPATH": inside, "HF_HUB_OFFLINE": "1"}
+            env = {
+                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME": "/root",
+                "PYTHONPATH": inside,
+                "HF_HUB_OFFLINE": "1",
+            }
             run(["chroot", root, f"{VENV}/bin/python", *words], env=env)
             shutil.move(place / "model", path)
         for file in path.iterdir():
@@ -113,6 +120,8 @@ def rootfs() -> Iterator[Path]:
     packed = layer().path
     with cache.scratch("vllm-rootfs") as folder:
         run(["tar", "--zstd", "-C", folder, "-xf", packed])
+        for name, minor in (("null", 3), ("urandom", 9)):
+            os.mknod(folder / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
         yield folder
 
 
