@@ -23,7 +23,7 @@ from typing import Any
 
 SAMPLE_S, TREE_SAMPLE_S = 0.05, 0.2
 """Reading a tree of large processes takes time that they would have had."""
-START_S = 300
+START_S = 1200
 REQUEST_S = 1800
 ANSWER_TOKENS = 8
 
