@@ -67,6 +67,8 @@ def _rows(each: Explained) -> Iterator[_Row]:
     yield _Row("cpus", allocation.cpuset, why.get("cpus", "") + _at(each, "cpus"))
     yield _Row("threads", str(allocation.threads), why.get("threads", ""))
     yield _Row("for prompts", str(allocation.threads_batch), why.get("threads_batch", ""))
+    if allocation.ranks > 1:
+        yield _Row("ranks", str(allocation.ranks), "parts of the model, each on a NUMA node of its own")
     yield _Row("NUMA memory", allocation.mems or "any", why.get("mems", ""))
     yield _Row(
         "context",

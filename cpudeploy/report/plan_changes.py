@@ -100,6 +100,8 @@ def allocation_lines(allocation: Allocation, title: str, *, ink: Ink, width: int
 def _allocation_rows(allocation: Allocation) -> Iterable[Row]:
     need = allocation.need
     threads = count(allocation.threads, "thread")
+    if allocation.ranks > 1:
+        threads += f" in {allocation.ranks} ranks"
     if allocation.threads_batch != allocation.threads:
         threads += f", {allocation.threads_batch} for prompt batches"
     parts = {

@@ -27,8 +27,8 @@ class Wish:
 
     `running`: the cpuset it has now if its wish is unchanged, else empty; `threads` and `batch` those it
     runs with, 0 where that is not known.
-    nodes: the most NUMA nodes that are worth having, 0: any number. bound: its engine binds a thread to every
-    core for good, so that what else its container does needs CPUs of its own.
+    nodes: the most NUMA nodes that are worth having, 0: any number; homes: those to be had first. bound: its
+    engine binds a thread to every core for good, so that what else its container does needs CPUs of its own.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Wish:
     threads: int = 0
     batch: int = 0
     nodes: int = 0
+    homes: frozenset[int] = frozenset()
     bound: bool = False
 
     @property
@@ -72,12 +73,12 @@ def share_cores(
 
 
 def _within(wish: Wish, cores: Sequence[Core]) -> Sequence[Core]:
-    """Those of the nodes with the most of them, no more nodes than the wish has use for."""
+    """Those of its homes, and of the nodes with the most, no more nodes than the wish has use for."""
     nodes = by_node(cores)
     if not wish.nodes or len(nodes) <= wish.nodes:
         return cores
-    largest = sorted(nodes, key=lambda node: -len(nodes[node]))[: wish.nodes]
-    return [core for core in cores if core.node in largest]
+    best = sorted(nodes, key=lambda node: (node not in wish.homes, -len(nodes[node])))[: wish.nodes]
+    return [core for core in cores if core.node in best]
 
 
 def _number(wish: Wish) -> int:

@@ -18,10 +18,11 @@ from ..types.resolved import Resolved
 from .cores import Share, Wish, share_cores
 from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of
 from .fit import ways_to_fit
+from .machine import machine
 from .memory import Binding, Seat, bind, gib, node_rooms, room, shown
 from .paged.kv import whole_requests
 from .paged.measures import PagedMeasures
-from .ranks import divides, nodes_of, rank_cpus, ranks_needed
+from .ranks import Split, divides, nodes_of, rank_cpus, split_of
 from .running import is_others, kept_limit, kept_wish, running_instance
 
 
@@ -42,17 +43,19 @@ class Sizing:
         name, reserve = self.deployment.name, self.deployment.hosts[host].reserve
         others = {key: each for key, each in facts.containers.items() if is_others(each, name)}
         # Of the nodes themselves, since what others have there may change from day to day.
-        nodes = node_rooms(facts, reserve.memory, {})
+        rooms = node_rooms(facts, reserve.memory, {})
+        nodes = {core.node for core in machine(facts).cores}
+        rooms = {node: size for node, size in rooms.items() if node in nodes}
         wanted = [self._demand(each, facts) for each in placements]
-        ranks = {each.placement.model: ranks_needed(each, nodes) for each in wanted}
+        splits = {each.placement.model: split_of(each, rooms) for each in wanted}
         shares = share_cores(
             facts,
-            [self._wish(each, ranks[each.placement.model], facts) for each in wanted],
+            [self._wish(each, splits[each.placement.model], facts) for each in wanted],
             reserve=reserve.cpus,
             pinned={key: cpus for key, each in others.items() if (cpus := told_cpulist(each.cpuset))},
         )
         asks = [
-            self._ask(each, shares[each.placement.model], ranks[each.placement.model], facts)
+            self._ask(each, shares[each.placement.model], splits[each.placement.model], facts)
             for each in wanted
         ]
         _refuse_full(facts, room(facts, reserve.memory, others), asks)
@@ -64,19 +67,20 @@ class Sizing:
         weights = self.resolved.weights[f"{placement.model}@{placement.host}"]
         return demand(placement, weights, self.playbooks[backend.playbook], backend, facts)
 
-    def _wish(self, wanted: Demand, ranks: int, facts: Facts) -> Wish:
+    def _wish(self, wanted: Demand, split: Split, facts: Facts) -> Wish:
         placement = wanted.placement
         wish = Wish(
             name=placement.model,
             cpus=placement.cpus,
-            nodes=ranks if wanted.bound else 0,
+            nodes=split.ranks if wanted.bound else 0,
+            homes=split.homes,
             bound=wanted.bound,
         )
         return wish if self.repack else kept_wish(self.deployment.name, placement, facts, wish)
 
-    def _ask(self, wanted: Demand, share: Share, needed: int, facts: Facts) -> _Ask:
+    def _ask(self, wanted: Demand, share: Share, split: Split, facts: Facts) -> _Ask:
         placement = wanted.placement
-        ranks = _ranks(wanted, share, needed)
+        ranks = _ranks(wanted, share, split.ranks)
         wanted = wanted.split(ranks)
         lists = rank_cpus(share.cpuset, share.threads, facts, ranks) if wanted.bound else ()
         running = None if self.repack else running_instance(self.deployment.name, placement.model, facts)
@@ -131,7 +135,13 @@ class _Ask:
     def seat(self) -> Seat:
         stays = self.running is not None and self.kept is not None and self.share.kept
         bound = self.running.container.cpuset_mems if self.running is not None and stays else None
-        return Seat(limit=self.limit, nodes=self.nodes, bound=bound, ranks=len(self.lists))
+        return Seat(
+            limit=self.limit,
+            nodes=self.nodes,
+            bound=bound,
+            ranks=len(self.lists),
+            ways=lambda room: ways_to_fit(self.wanted, room),
+        )
 
     @property
     def threads(self) -> tuple[int, int]:

@@ -6,7 +6,7 @@ to, or NoRoom. A model is bound to the node its cores lie in where that node has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import DoesNotFit, NoRoom
@@ -27,13 +27,14 @@ class Seat:
     """What one instance's memory needs to know of its place: its limit, the nodes its threads run on, and the
     nodes it is bound to already (None: not decided; empty: decided, to none). ranks: parts of it, each of
     which its engine binds to a node of its own, so that it is killed where there is no room; 0 for engines
-    that don't.
+    that don't. ways: what would do with so many bytes, in the manifest's words.
     """
 
     limit: int
     nodes: tuple[int, ...]
     bound: str | None = None
     ranks: int = 0
+    ways: Callable[[int], Sequence[str]] = lambda room: ()
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,13 @@ def _bind_ranks(host: str, name: str, free: Mapping[int, int], seat: Seat) -> Bi
     for node in seat.nodes:
         if part > free.get(node, 0):
             what = name if seat.ranks == 1 else f"each of the {seat.ranks} ranks of {name}"
+            ways = seat.ways(seat.ranks * max(free.get(node, 0), 0))
+            fitting = f"{name} would fit with {' or '.join(ways)}, or " if ways else ""
             raise NoRoom(
                 f"{what} needs {gib(part)} of one NUMA node, and node {node} has "
                 f"{gib(max(free.get(node, 0), 0))}",
                 where=host,
-                do="lower context or parallel, or give it cores of another node with `cpus`",
+                do=f"{fitting}give it cores of another node with `cpus`",
             )
     if seat.ranks > 1:
         return Binding(mems=nodes, reason=f"NUMA nodes {nodes}, a rank on each: one alone does not hold it")

@@ -8,6 +8,7 @@ share a physical core.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ..types.cpulist import format_cpulist, parse_cpulist
 from ..types.facts import Facts
@@ -17,19 +18,27 @@ from .machine import machine
 from .memory import container_limit
 
 
-def ranks_needed(demand: Demand, rooms: Mapping[int, int]) -> int:
+@dataclass(frozen=True)
+class Split:
+    """ranks: into how many parts a model is to be split. homes: the nodes whose memory holds a part."""
+
+    ranks: int = 1
+    homes: frozenset[int] = frozenset()
+
+
+def split_of(demand: Demand, rooms: Mapping[int, int]) -> Split:
     """The fewest ranks of which each one's part has room in a node of its own; where there are none, as many
     as there can be. rooms: node → bytes for models there."""
     free = sorted(rooms.values(), reverse=True)
     if not demand.bound or len(free) < 2:
-        return 1
+        return Split()
     shape = demand.measures.shape if demand.measures is not None else None
     possible = [ranks for ranks in range(1, len(free) + 1) if divides(shape, ranks)]
     for ranks in possible:
         limit = demand.placement.memory or container_limit(demand.split(ranks).least)
         if limit <= ranks * free[ranks - 1]:
-            return ranks
-    return possible[-1]
+            return Split(ranks, frozenset(node for node, room in rooms.items() if limit <= ranks * room))
+    return Split(possible[-1])
 
 
 def divides(shape: ModelShape | None, ranks: int) -> bool:

@@ -51,6 +51,12 @@ def test_parts_that_are_nothing_are_left_out_and_all_others_are_there():
     assert "5 MiB" in line(text, "state")
 
 
+def test_ranks_are_told_where_there_are_several():
+    assert "ranks" not in rendered(explained())
+    split = msgspec.structs.replace(allocation(), ranks=2, mems="0-1")
+    assert "a NUMA node of its own" in line(rendered(explained(allocation=split)), "ranks")
+
+
 def test_warnings_follow_their_model():
     loud = msgspec.structs.replace(allocation(), warnings=("its cores are far apart",))
     first, second = explained(allocation=loud), explained(model="other")

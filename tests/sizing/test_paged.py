@@ -15,7 +15,7 @@ from cpudeploy.sizing.paged.need import paged_need, start_bytes
 from cpudeploy.sizing.paged.serving import BLOCK, Paged
 from cpudeploy.types.allocation import Allocation
 from cpudeploy.types.deployment import HostPath
-from cpudeploy.types.facts import Facts
+from cpudeploy.types.facts import Facts, Node
 from cpudeploy.types.playbook import Overhead
 from cpudeploy.types.shape import AttentionLayers, Tensors
 from tests.engines import BOOKS, TABLE, VLLM, allocated, both, full, paged, small
@@ -317,6 +317,15 @@ class TestCores:
         later = allocated(numa(8, 2), paged(), placement("later", port=8101, cpus="numa:1"))
         assert later["later"].mems == "1"
 
+    def test_the_node_with_the_memory_goes_before_the_one_with_more_cores(self):
+        host = numa(8, 2, memory=16 * GIB)
+        few = tuple(
+            Node(id=node.id, memory=(2, 16)[node.id] * GIB, cpus=node.cpus) for node in host.memory.nodes
+        )
+        lame = msgspec.structs.replace(host.cpu, cores=host.cpu.cores[:12])
+        host = msgspec.structs.replace(host, memory=msgspec.structs.replace(host.memory, nodes=few), cpu=lame)
+        assert (only(host).ranks, only(host).mems) == (1, "1")
+
     def test_a_model_that_no_node_holds_is_dealt_out_to_ranks(self):
         one = only(facts(memory=64 * GIB), paged(context=8192, parallel=16))
         host = numa(8, 2, memory=one.memory - GIB)
@@ -347,8 +356,9 @@ class TestCores:
         one = only(facts(memory=64 * GIB))
         host = numa(8, 2, memory=one.memory + GIB)
         wishes = (paged("a", cpus="0-3"), paged("b", port=8101, cpus="4-7"))
-        with pytest.raises(DoesNotFit, match="b needs .* of one NUMA node, and node 0 has"):
+        with pytest.raises(DoesNotFit, match="b needs .* of one NUMA node, and node 0 has") as refused:
             allocated(host, *wishes)
+        assert "another node with `cpus`" in (refused.value.do or "")
 
     def test_cores_that_nobody_can_tell_apart_are_one_rank(self):
         found = only(untold(16))

@@ -17,7 +17,8 @@ GIB = 1 << 30
 
 _F32 = 4
 _STATES = 2
-"""Blocks of recurrent state a request: the one it is at, and with prefix caching the one before."""
+"""Blocks of recurrent state a request: the one it is at, and with prefix caching (which 0.21 does not switch
+on for such models) the one before."""
 
 _NEARLY = 1.5
 """Kinds of layers whose numbers differ by less are grouped by the larger number."""
@@ -45,11 +46,14 @@ class _Kind:
 
 
 def pool_of(shape: ModelShape, serving: Paged) -> Pool:
-    """The pool of a model; whichever is larger where a state's type is the configuration's to say."""
+    """The pool of a model; the largest there may be where a state's type is the configuration's to say."""
     if not shape.recurrent:
         return _pool(shape, serving, 0)
-    states = {_state(shape, serving, element) for element in (serving.element, _F32)}
-    return max((_pool(shape, serving, state) for state in states), key=lambda pool: pool.holding(1))
+    element = serving.element
+    sizes = {_state(shape, serving, *types) for types in ((element, element), (element, _F32), (_F32, _F32))}
+    return max(
+        (_pool(shape, serving, size) for size in sizes), key=lambda pool: pool.holding(serving.parallel)
+    )
 
 
 def cache_bytes(shape: ModelShape, serving: Paged) -> int:
@@ -111,7 +115,6 @@ def _blocks(layers: AttentionLayers, serving: Paged, size: int) -> int:
     return -(-min(layers.window - 1 + serving.step, serving.context) // size) + 1
 
 
-def _state(shape: ModelShape, serving: Paged, conv: int) -> int:
-    """Bytes of the largest state of one layer. conv: bytes of an element of its convolution, and of the state
-    itself where they are more than those of f32; states are f32 with all that say so, and most do."""
-    return max((each.conv * conv + each.state * _F32) // serving.ranks for each in shape.recurrent)
+def _state(shape: ModelShape, serving: Paged, conv: int, state: int) -> int:
+    """Bytes of the largest state of one layer, given those of an element of its convolution and of itself."""
+    return max((each.conv * conv + each.state * state) // serving.ranks for each in shape.recurrent)
