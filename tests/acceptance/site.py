@@ -62,17 +62,25 @@ class Site:
 
     def run(self, *arguments: str, code: int = 0, timeout: float = 600) -> str:
         """A cpudeploy command that must end with `code`; what it printed."""
+        out, err = self._run(*arguments, code=code, timeout=timeout)
+        return out + err
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        """What a command that must end with `code` printed as JSON; beside it, it may tell how it goes on."""
+        return json.loads(self._run(*arguments, "--format", "json", code=code, timeout=600)[0])
+
+    def _run(self, *arguments: str, code: int, timeout: float) -> tuple[str, str]:
         process = self.start(*arguments)
         out, err = process.communicate(timeout=timeout)
         assert process.returncode == code, (
             f"cpudeploy {' '.join(arguments)} → {process.returncode}\n{out}\n{err}"
         )
         assert "Traceback" not in err, err
-        return out + err
+        return out, err
 
     def plan(self) -> dict[str, Any]:
         """The plan as data."""
-        plan = json.loads(self.run("plan", "--format", "json"))
+        plan: dict[str, Any] = self.json("plan")
         check_document("plan", plan)
         return plan
 

@@ -77,7 +77,7 @@ def wait_for(process: subprocess.Popen[str], text: str) -> None:
 
 
 def facts(site: Site) -> Any:
-    return json.loads(site.run("facts", "--format", "json"))[HOST]
+    return site.json("facts")[HOST]
 
 
 def test_ours_is_added_and_theirs_stays_as_it_was(site: Site):

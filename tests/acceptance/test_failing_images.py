@@ -44,7 +44,7 @@ ILLEGAL = bytes.fromhex(
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One host that serves the tiny model, gated by a playbook that waits for less time than ours."""
-    bare_hosts(lab, HostSpec(HOST, "bookworm"))
+    bare_hosts(lab, HostSpec(HOST, "bookworm", engine=True))
     folder = tmp_path_factory.mktemp("site")
     site = make_site(lab, folder, HOST)
     ours = Path(__file__).parents[2] / "playbooks" / "llama-cpp.yaml"

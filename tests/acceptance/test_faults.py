@@ -23,7 +23,7 @@ HOST = "faults12"
 @pytest.fixture(scope="module")
 def bench(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """One host that serves the tiny model, with a steady client."""
-    bare_hosts(lab, HostSpec(HOST, "bookworm"))
+    bare_hosts(lab, HostSpec(HOST, "bookworm", engine=True))
     bench = Bench(lab, HOST, tmp_path_factory.mktemp("faults"))
     bench.prepare()
     yield bench

@@ -18,9 +18,9 @@ from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 
-ONE_CORE = HostSpec("limit-core", cpus="1")
-HALF_CORE = HostSpec("limit-quota", quota=0.5)
-ONE_GIB = HostSpec("limit-memory", memory="1g")
+ONE_CORE = HostSpec("limit-core", cpus="1", engine=True)
+HALF_CORE = HostSpec("limit-quota", quota=0.5, engine=True)
+ONE_GIB = HostSpec("limit-memory", memory="1g", engine=True)
 HOSTS = (ONE_CORE.name, HALF_CORE.name, ONE_GIB.name)
 CONTAINER = "rag_tiny_0"
 BIG = "HuggingFaceTB/SmolLM2-135M-Instruct-GGUF"
@@ -43,7 +43,7 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def facts(site: Site) -> dict[str, Any]:
-    return json.loads(site.run("facts", "--format", "json"))
+    return site.json("facts")
 
 
 def test_a_cpuset_leaves_only_its_core(facts: dict[str, Any]):

@@ -63,7 +63,11 @@ class Upgrades:
 
 @pytest.fixture(scope="module")
 def upgrades(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgrades]:
-    bare_hosts(lab, HostSpec(HOSTS[0], "bookworm"), HostSpec(HOSTS[1], "trixie", sudo="password"))
+    bare_hosts(
+        lab,
+        HostSpec(HOSTS[0], "bookworm", engine=True),
+        HostSpec(HOSTS[1], "trixie", sudo="password", engine=True),
+    )
     sites = [make_site(lab, tmp_path_factory.mktemp(name), *HOSTS, name=name) for name in (MINE, THEIRS)]
     made = Upgrades(lab, *sites)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +20,7 @@ BROKEN = "--no-such-flag"
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One host that serves the tiny model, as its second release has it."""
-    bare_hosts(lab, HostSpec(HOST, "bookworm"))
+    bare_hosts(lab, HostSpec(HOST, "bookworm", engine=True))
     site = make_site(lab, tmp_path_factory.mktemp("site"), HOST)
     site.run("apply")
     tiny(site)["context"] = 1024
@@ -48,7 +47,7 @@ def serves(site: Site, context: int) -> str:
 
 
 def history(site: Site) -> list[dict[str, Any]]:
-    (host,) = json.loads(site.run("history", "--format", "json"))["hosts"]
+    (host,) = site.json("history")["hosts"]
     releases: list[dict[str, Any]] = host["releases"]
     return releases
 
@@ -63,7 +62,7 @@ def test_what_fails_is_undone_told_and_held(site: Site):
     assert serves(site, 1024) == served
     planned = site.run("plan", code=1)
     assert "held: it failed its gate" in planned and "--retry" in planned and "1 model held" in planned
-    (held,) = json.loads(site.run("plan", "--format", "json", code=1))["hosts"][HOST]["held"].values()
+    (held,) = site.json("plan", code=1)["hosts"][HOST]["held"].values()
     assert "--retry" in held
     again = site.run("apply", code=1)
     assert "failed its gate" in again

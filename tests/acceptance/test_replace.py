@@ -26,7 +26,7 @@ WAYS = ("beside", "stop-first")
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two engines that serve the tiny model to the lab."""
-    bare_hosts(lab, HostSpec("rep12", "bookworm"), HostSpec("rep13", "trixie"))
+    bare_hosts(lab, HostSpec("rep12", "bookworm", engine=True), HostSpec("rep13", "trixie", engine=True))
     site = make_site(lab, tmp_path_factory.mktemp("site"), *HOSTS)
     site.manifest["models"]["tiny"]["listen"] = str(lab.subnet)
     site.run("apply")

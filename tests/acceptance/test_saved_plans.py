@@ -180,7 +180,7 @@ def test_all_that_is_printed_is_as_its_schema_says(site: Site, file: Path):
         check_document("event", event)
     check_document("outcome", outcome)
     check_document("plan", json.loads(file.read_text()))
-    facts = json.loads(site.run("facts", "--format", "json"))
+    facts = site.json("facts")
     check_document("facts", facts[HOST])
 
 

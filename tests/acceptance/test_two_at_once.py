@@ -20,7 +20,11 @@ ROUNDS = 3
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two hosts that serve the tiny model."""
-    bare_hosts(lab, HostSpec(HOSTS[0], "bookworm"), HostSpec(HOSTS[1], "trixie", sudo="password"))
+    bare_hosts(
+        lab,
+        HostSpec(HOSTS[0], "bookworm", engine=True),
+        HostSpec(HOSTS[1], "trixie", sudo="password", engine=True),
+    )
     site = make_site(lab, tmp_path_factory.mktemp("site"), *HOSTS)
     site.run("apply")
     yield site

@@ -30,7 +30,7 @@ from tests.acceptance.site import bare_hosts
 from tests.lab import Lab
 from tests.lab.hosts import Host, HostSpec
 
-from .conftest import install_engine, lab_plan, reach
+from .conftest import lab_plan, reach
 
 pytestmark = pytest.mark.lab
 ROOT = Path(__file__).parents[2]
@@ -67,8 +67,11 @@ def commit(**options: bool) -> op.GuardCommit:
 @pytest.fixture(scope="module")
 def hosts(lab: Lab) -> Iterator[None]:
     """Hosts that nobody else works on: they are cut off, restarted and locked here."""
-    bare_hosts(lab, HostSpec("held12", "bookworm"), HostSpec("held13", "trixie", sudo="password"))
-    install_engine(lab, "held12", "held13")
+    bare_hosts(
+        lab,
+        HostSpec("held12", "bookworm", engine=True),
+        HostSpec("held13", "trixie", sudo="password", engine=True),
+    )
     yield
     for name in ("held12", "held13"):
         lab.remove(name)

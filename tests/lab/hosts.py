@@ -49,6 +49,7 @@ class HostSpec:
     cpus: str | None = None  # cpuset, such as "0" or "0-1"
     quota: float | None = None  # CPUs' worth of time, such as 0.5
     memory: str | None = None  # such as "2g"; without swap beyond it
+    engine: bool = False  # the distribution's Docker is there already, as on a host somebody else has set up
     light: bool = False  # sshd alone instead of systemd: for many hosts at once
     bare: bool = False  # no iproute2 and no flock either: sh, coreutils, apt (no host has curl or python3)
     docker_args: tuple[str, ...] = field(default=())
@@ -155,7 +156,7 @@ def create(host: Host, labels: Sequence[str], state: Path) -> None:
     place = ["--name", host.container, "--hostname", host.name]
     place += ["--network", host.network, "--ip", host.address]
     marks = [word for label in labels for word in ("--label", label)]
-    image = images.host_image(spec.suite)
+    image = images.host_image(spec.suite, engine=spec.engine)
     engine.docker("create", *place, *marks, *shape, *spec.limits(), *spec.docker_args, image, *command)
     engine.docker("cp", "-", f"{host.container}:/", stdin=_personal_files(host, state))
     engine.docker("start", host.container)

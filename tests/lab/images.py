@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab import cache, engine, llama, packages
-from tests.lab.shell import LabError, run
+from tests.lab.shell import LabError, run, step
 
 SUITES = ("bookworm", "trixie")
 HOST_PACKAGES = (
@@ -55,12 +55,22 @@ ETC = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
 
+INSTALL_ENGINE = """
+printf '#!/bin/sh\\nexit 101\\n' >/usr/sbin/policy-rc.d
+chmod +x /usr/sbin/policy-rc.d
+apt-get update -q
+# the client is a package of its own since Debian 13
+apt-cache show docker-cli >/dev/null 2>&1 && client=docker-cli
+DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends docker.io $client
+rm -rf /usr/sbin/policy-rc.d /var/lib/apt/lists/* /var/cache/apt/archives/*.deb
+"""
+
 SSHD = "PasswordAuthentication no\nPermitRootLogin prohibit-password\nUseDNS no\n"
 
 
-def host_image(suite: str) -> str:
-    """The name of a host image."""
-    return f"cpudeploy-lab/host:{suite}"
+def host_image(suite: str, *, engine: bool = False) -> str:
+    """The name of a host image, or of the one that has a Docker engine."""
+    return f"cpudeploy-lab/host:{suite}{'-engine' if engine else ''}"
 
 
 def host_rootfs(suite: str) -> Path:
@@ -127,6 +137,28 @@ def import_host(suite: str) -> None:
     """Have the host image in the engine."""
     rootfs = host_rootfs(suite)
     engine.import_image(rootfs, host_image(suite), rootfs.name, ['CMD ["/sbin/lab-init"]'])
+
+
+def make_engine_host(suite: str, network: str) -> None:
+    """Have the host image with the distribution's Docker, as its own package manager installs it, from a
+    `network` of a lab."""
+    image, key = host_image(suite, engine=True), f"{host_rootfs(suite).name} {INSTALL_ENGINE}"
+    key = cache.key_of(key)
+    with cache.lock(f"engine-host-{suite}"):
+        if engine.image_key(image) == key:
+            return
+        name = f"cpudeploy-lab-engine-host-{suite}"
+        with step(f"make {image}"):
+            engine.docker("rm", "--force", name, check=False)
+            try:
+                place = ["--name", name, "--network", network]
+                engine.docker("run", *place, host_image(suite), "sh", "-ec", INSTALL_ENGINE)
+                changes = ['CMD ["/sbin/lab-init"]', f"LABEL cpudeploy.lab.key={key}"]
+                engine.docker(
+                    "commit", *(word for each in changes for word in ("--change", each)), name, image
+                )
+            finally:
+                engine.docker("rm", "--force", name, check=False)
 
 
 def import_registry() -> None:

@@ -174,6 +174,8 @@ class Lab:
         write_whole(self.known_hosts, hosts.known_hosts(list(self.hosts.values()), self.state))
 
     def _start_host(self, host: Host) -> None:
+        if host.spec.engine:
+            images.make_engine_host(host.spec.suite, self.network)
         hosts.create(host, [self._label], self.state)
         hosts.finish(host, self.sudo_password)
 
