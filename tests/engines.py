@@ -46,9 +46,15 @@ def full(size: int = 2 * 596_049_920) -> Tensors:
 
 
 def both(*placements: Placement, overhead: Overhead = NEWEST, **reserve: int) -> Deployment:
-    """A deployment with a backend of each engine."""
+    """A deployment with a backend of each engine; vLLM's calculates in bfloat16 on any host."""
     wanted = deployment(*placements)
-    vllm = Backend(name="vllm", playbook="vllm-cpu", image="vllm/vllm-openai-cpu:v0.32.0", overhead=overhead)
+    vllm = Backend(
+        name="vllm",
+        playbook="vllm-cpu",
+        image="vllm/vllm-openai-cpu:v0.32.0",
+        params={"dtype": "bfloat16"},
+        overhead=overhead,
+    )
     hosts = {
         name: msgspec.structs.replace(host, reserve=Reserve(**reserve)) for name, host in wanted.hosts.items()
     }

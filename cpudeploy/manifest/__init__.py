@@ -1,4 +1,4 @@
-"""Files to `Manifest(deployment, positions, playbooks)`. Pure: reads the files it is given, nothing else.
+"""Files to `Manifest(deployment, positions, playbooks, warnings)`. Pure: reads the files it is given only.
 
 Never connects, never resolves a secret, never asks a registry or Hub.
 """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..types.deployment import Placement
 from ..types.playbook import Playbook
+from .document import Node
+from .flags import cut_short, flag_conflict, holds_value, refused_flag
 from .listen import is_loopback, listen_fault, meet
 from .playbooks import check_text
 from .problems import Problems, show
@@ -55,53 +57,47 @@ def _last_port(placement: Placement) -> int:
     return placement.last_port or placement.port if placement.each == "numa" else placement.port
 
 
-def check_texts(settings: Settings, playbook: Playbook | None, problems: Problems) -> None:
+def check_texts(
+    args: Sequence[Node], env: Mapping[str, Node], playbook: Playbook | None, problems: Problems
+) -> None:
     """Templates in args and env, and args that fight what the playbook renders."""
     # Without its playbook the parameters are not known; every other name still is.
     allowed = allowed_names(playbook.params) if playbook is not None else CONTEXT_NAMES
-    args, env = settings.get("args"), settings.get("env")
-    for node in (*((args.items or ()) if args else ()), *((env.entries or {}).values() if env else ())):
+    for node in (*args, *env.values()):
         if isinstance(node.value, str) and (playbook is not None or "param" not in node.value):
             check_text(node, allowed, problems)
     if playbook is None:
         return
-    for name, node in (env.entries or {}).items() if env else ():
+    for name, node in env.items():
         why = next((each.why for each in playbook.refuses if name in each.env), None)
         if why is not None:
             problems.add(node.at, f"{show(name)} can't be set in `env`: {why}", "remove it")
-    for node in (args.items or ()) if args else ():
-        conflict = flag_conflict(str(node.value), playbook)
-        if conflict is not None:
-            flag, field = conflict
-            do = f"set `{field}` instead" if field else "remove it"
-            problems.add(node.place, f"{show(flag)} is already set by playbook {show(playbook.name)}", do)
-            continue
-        refused = refused_flag(str(node.value), playbook)
-        if refused is not None:
-            flag, why = refused
-            problems.add(node.place, f"{show(flag)} can't be given in `args`: {why}", "remove it")
+    for node in args:
+        fault = _argument_fault(str(node.value), playbook)
+        if fault is not None:
+            problems.add(node.place, *fault)
 
 
-def flag_conflict(argument: str, playbook: Playbook) -> tuple[str, str | None] | None:
-    """The flag an argument repeats and the manifest's field for it; None when it repeats none.
-
-    `--flag=value` repeats `--flag`, and `--some_flag` repeats `--some-flag`: engines read them alike.
-    """
-    rendered = playbook.container.arguments if playbook.container is not None else ()
-    found = ((flag, each.field) for each in rendered for flag in each.flags if _repeats(argument, flag))
-    return next(found, None)
-
-
-def refused_flag(argument: str, playbook: Playbook) -> tuple[str, str] | None:
-    """The flag an argument gives that the playbook refuses, and why; None when it gives none."""
-    found = ((flag, each.why) for each in playbook.refuses for flag in each.flags if _repeats(argument, flag))
-    return next(found, None)
-
-
-def _repeats(argument: str, flag: str) -> bool:
-    given = argument.partition("=")[0]
-    long = flag.startswith("--") and given.startswith("-")
-    return given == flag or (long and given.replace("_", "-") == flag.replace("_", "-"))
+def _argument_fault(argument: str, playbook: Playbook) -> tuple[str, str] | None:
+    """What is wrong with an argument, and what to do; None when nothing is."""
+    conflict = flag_conflict(argument, playbook)
+    if conflict is not None:
+        flag, field = conflict
+        do = f"set `{field}` instead" if field else "remove it"
+        return f"{show(flag)} is already set by playbook {show(playbook.name)}", do
+    refused = refused_flag(argument, playbook)
+    if refused is not None:
+        flag, why = refused
+        return f"{show(flag)} can't be given in `args`: {why}", "remove it"
+    if holds_value(argument):
+        return (
+            f"{show(argument)} is one argument with a space in it",
+            "write flag and value as two, or with `=`",
+        )
+    whole = cut_short(argument, playbook)
+    if whole is not None:
+        return f"{show(argument)} is {show(whole)} cut short", "write the flag out"
+    return None
 
 
 def check_playbook_fit(settings: Settings, playbook: Playbook, problems: Problems) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..errors import Problem
 from ..types.deployment import Backend, Deployment, Positions
 from ..types.playbook import Playbook
 from .document import Node, NodePath
@@ -32,11 +33,13 @@ from .versions import backend_version
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is wanted, where each value was written, and every playbook it needs by name."""
+    """What is wanted, where each value was written, and every playbook it needs by name. warnings: what is
+    allowed but should be known."""
 
     deployment: Deployment
     positions: Positions
     playbooks: dict[str, Playbook]
+    warnings: tuple[Problem, ...] = ()
 
 
 def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
@@ -44,7 +47,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
 
     Raises ManifestError with every problem found, each with file:line:column.
     """
-    problems = Problems()
+    problems, warnings = Problems(), Problems()
     root = read_manifest(path, problems)
     base = Path(path).absolute().parent
     name = _deployment_name(Settings(root), problems)
@@ -63,6 +66,7 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
         backends=backends,
         backend_names=tuple(backend_map.entries or ()) if backend_map is not None else (),
         playbooks=shelf.playbooks,
+        warnings=warnings,
     )
     placements, written = build_placements(root, house, problems)
     at = {name: host.node.place for name, host in declared.hosts.items()}
@@ -80,7 +84,10 @@ def load(path: Path, playbook_dirs: Sequence[Path] = ()) -> Manifest:
     problems.raise_if_any()
     places = {f"hosts.{name}": place for name, place in at.items()}
     return Manifest(
-        deployment=deployment, positions={**places, **written, **positions(root)}, playbooks=shelf.playbooks
+        deployment=deployment,
+        positions={**places, **written, **positions(root)},
+        playbooks=shelf.playbooks,
+        warnings=warnings.in_file_order(),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..types.base import from_data
 from ..types.deployment import Backend, Placement, Positions
 from ..types.playbook import Playbook
+from .by_hand import read_by_hand
 from .checks import check_clashes, check_listen, check_playbook_fit, check_texts
 from .document import Node
 from .groups import DeclaredHost
@@ -33,6 +34,8 @@ class House:
     backends: Mapping[str, Backend]
     backend_names: tuple[str, ...]
     playbooks: Mapping[str, Playbook]
+    warnings: Problems
+    """What is allowed but should be known; filled beside the problems."""
 
 
 def build_placements(root: Node, house: House, problems: Problems) -> tuple[tuple[Placement, ...], Positions]:
@@ -141,7 +144,10 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
     playbook = house.playbooks.get(known.playbook) if known is not None else None
     if playbook is not None and playbook.kind != "engine":
         playbook = None  # reported where the backend names it
-    check_texts(settings, playbook, problems)
+    hand = read_by_hand(settings, playbook, known.params if known is not None else {}, problems)
+    for where, what in hand.warnings:
+        house.warnings.add(where, what)
+    check_texts(hand.args, hand.env, playbook, problems)
     if playbook is not None:
         check_playbook_fit(settings, playbook, problems)
     port, last_port = _ports(settings, problems)
@@ -163,15 +169,17 @@ def _place(model: str, host: str, settings: Settings, house: House, problems: Pr
         parallel=settings.number("parallel"),
         cpus=cpus,
         memory=memory,
+        params=dict(hand.params),
+        warnings=tuple(what for _, what in hand.warnings),
         served_name=settings.text("served_name") or model,
         api_key=settings.secret("api_key"),
         open=api_key is not None and api_key.value == "none",
-        args=settings.texts("args"),
-        env=settings.text_map("env"),
+        args=tuple(str(node.value) for node in hand.args),
+        env={name: str(node.value) for name, node in hand.env.items()},
         replace=settings.text("replace"),
         drain_s=settings.seconds("drain", problems),
     )
-    return from_data(data, Placement)
+    return from_data({**data, **hand.fields}, Placement)
 
 
 def _backend(settings: Settings, house: House, problems: Problems) -> str | None:

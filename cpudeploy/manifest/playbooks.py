@@ -68,6 +68,7 @@ def read_playbook(path: Path, problems: Problems) -> Playbook | None:
         _check_shm(root, before)
         _check_parameters(root, before)
         _check_engine_settings(root, before)
+        _check_by_hand(root, before)
         named = root.get("name")
         if named is not None and isinstance(named.value, str) and named.value != path.stem:
             before.add(
@@ -152,12 +153,17 @@ def _check_shm(root: Node, problems: Problems) -> None:
     """A size as written is checked here; one that a template gives, when the plan is made."""
     container = root.get("container")
     shm = container.get("shm") if container is not None else None
-    if shm is None or not isinstance(shm.value, str) or "{" in shm.value:
+    if shm is not None and "{" not in str(shm.value):
+        _check_size(shm, "shm", problems)
+
+
+def _check_size(node: Node, key: str, problems: Problems) -> None:
+    if not isinstance(node.value, str):
         return
     try:
-        parse_size(shm.value)
+        parse_size(node.value)
     except ValueError as error:
-        problems.add(shm.place, f"`shm` is {error}", "write a size such as 4GiB")
+        problems.add(node.place, f"`{key}` is {error}", "write a size such as 4GiB")
 
 
 def _check_parameters(root: Node, problems: Problems) -> None:
@@ -170,6 +176,41 @@ def _check_parameters(root: Node, problems: Problems) -> None:
         fault = parameter_fault(default.value, from_data(plain(node), Parameter))
         if fault is not None:
             problems.add(default.place, f"the default of {show(name)} {fault[0]}", fault[1])
+
+
+def _check_by_hand(root: Node, problems: Problems) -> None:
+    """What may be written by hand must become something there is, and can't be refused as well."""
+    parameters = root.get("parameters")
+    known = (parameters.entries or {}) if parameters is not None else {}
+    refused = {
+        str(word.value)
+        for refusal in _items(root.get("refuses"))
+        for key in ("flags", "env")
+        for word in _items(refusal.get(key))
+    }
+    for entry in _items(root.get("by_hand")):
+        sets, unit, gives = entry.get("sets"), entry.get("unit"), entry.get("gives")
+        for word in (*_items(entry.get("flags")), *_items(entry.get("env"))):
+            if word.value in refused:
+                problems.add(word.place, f"{show(word.value)} is in `refuses` as well", "keep one of them")
+        what = str(sets.value) if sets is not None else ""
+        name = what.removeprefix("params.")
+        if unit is not None:
+            _check_size(unit, "unit", problems)
+            if what != "kv":
+                problems.add(unit.at, "`unit` is for what sets `kv`", "remove it")
+        if name != what and name not in known:
+            problems.add(
+                sets.place if sets else entry.place,
+                f"there is no parameter {show(name)}",
+                nearest(name, known),
+            )
+        elif gives is not None and name == what:
+            problems.add(gives.place, "`gives` is for what sets a parameter", "remove it")
+        elif gives is not None and not known[name].broken:
+            fault = parameter_fault(gives.value, from_data(plain(known[name]), Parameter))
+            if fault is not None:
+                problems.add(gives.place, f"the value of {show(name)} {fault[0]}", fault[1])
 
 
 def _check_engine_settings(root: Node, problems: Problems) -> None:

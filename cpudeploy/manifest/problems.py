@@ -34,7 +34,10 @@ class Problems:
     def raise_if_any(self) -> None:
         """Raises ManifestError with every problem, in file order."""
         if self._found:
-            raise ManifestError(sorted(self._found, key=_file_order))
+            raise ManifestError(self.in_file_order())
+
+    def in_file_order(self) -> tuple[Problem, ...]:
+        return tuple(sorted(self._found, key=_file_order))
 
 
 def _file_order(problem: Problem) -> tuple[str, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..steps.binding import binding_warnings
 from ..steps.context import GIB, HostContext
 from ..types.allocation import Allocation
 from ..types.base import Unknown
@@ -17,9 +18,11 @@ def sizing_warnings(
     """One line each, for the models whose containers change: what runs unchanged was told of when it came."""
     changed = {change.subject for change in changes if change.step == "container"}
     mine = [allocation for model, allocation in allocations.items() if model in changed]
+    placed = {each.model: each for each in context.deployment.placements if each.host == context.host.name}
     told: dict[str, list[str]] = {}
     for allocation in mine:
-        for warning in allocation.warnings:
+        bound = binding_warnings(placed[allocation.model], context.facts.cpu)
+        for warning in (*allocation.warnings, *bound):
             told.setdefault(warning, []).append(allocation.model)
     named = (f"{', '.join(models)}: {warning}" for warning, models in told.items())
     return (*_memory_now(context, mine), *named)

@@ -76,7 +76,7 @@ def demand(
 ) -> Demand:
     """With one rank. Raises DoesNotFit for a context the model does not know and a KV cache that does not
     hold it, NotYet where nothing tells its memory."""
-    params = playbook.params_with(backend.params)
+    params = playbook.params_with(backend.params, placement.params)
     context = _context(placement, weights.shape)
     measures: Measures | None = None
     if weights.shape is not None and weights.tensors is not None:
@@ -166,8 +166,7 @@ def _element(params: Mapping[str, Any], facts: Facts) -> int:
     """Bytes of a number of the type that the model is computed in, as the playbook chooses it."""
     kind = params.get("dtype", "auto")
     if kind == "auto":
-        plain = facts.os.arch == "arm64" and able(facts, "bf16") is not True
-        kind = "float32" if plain else "bfloat16"
+        kind = "bfloat16" if able(facts, "bf16") is True else "float32"
     return 4 if kind == "float32" else 2
 
 

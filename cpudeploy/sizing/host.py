@@ -20,7 +20,7 @@ from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of
 from .fit import ways_to_fit
 from .machine import machine
 from .memory import Binding, Seat, bind, gib, node_rooms, room, shown
-from .paged.kv import whole_requests
+from .paged.kv import cache_bytes, whole_requests
 from .paged.measures import PagedMeasures
 from .ranks import Split, divides, nodes_of, rank_cpus, split_of
 from .running import is_others, kept_limit, kept_wish, running_instance
@@ -106,6 +106,8 @@ def _ranks(wanted: Demand, share: Share, needed: int) -> int:
     needs; no more than its heads can be dealt out to."""
     if not wanted.bound or min(share.nodes, default=-1) < 0:
         return 1
+    if wanted.placement.bind and "|" in wanted.placement.bind:
+        return wanted.placement.bind.count("|") + 1
     most = min(len(share.nodes), needed if wanted.placement.cpus == "shared" else len(share.nodes))
     shape = wanted.measures.shape if wanted.measures is not None else None
     return max(ranks for ranks in range(1, most + 1) if divides(shape, ranks))
@@ -204,7 +206,7 @@ def _allocation(ask: _Ask, binding: Binding) -> Allocation:
         need=wanted.need,
         kept=share.kept,
         reasons=reasons,
-        warnings=(*share.warnings, *binding.warnings, *_warnings(ask)),
+        warnings=(*share.warnings, *binding.warnings, *_warnings(ask), *placement.warnings),
     )
 
 
@@ -237,6 +239,13 @@ def _warnings(ask: _Ask) -> list[str]:
             told.append(
                 f"its KV cache of {gib(measures.serving.kv)} holds {whole} of {measures.serving.parallel} "
                 f"requests of {measures.serving.context} tokens: the others wait, or are begun again"
+            )
+        usual = cache_bytes(measures.shape, replace(measures.serving, kv=None))
+        if measures.serving.kv >= 2 * usual:
+            told.append(
+                f"its KV cache of {gib(measures.serving.kv)} is set by hand, and {gib(usual)} hold all "
+                f"{measures.serving.parallel} × {measures.serving.context} tokens: the rest only keeps "
+                "beginnings of earlier requests"
             )
     if (
         ask.lists

@@ -25,6 +25,7 @@ from ..types.references import parse_reference
 from ..types.release import ContainerSpec, Instance, Mount, SecretFile
 from ..types.resolved import ResolvedImage, ResolvedWeights
 from .addresses import listen_address
+from .binding import bound_cpus
 from .context import GIB, HostContext
 from .health import wanted_gate
 from .network import network_names
@@ -58,7 +59,7 @@ def wanted_instance(
         else parse_reference(image.reference).at(image.digest),
         entrypoint=tuple(render(part, values) for part in template.entrypoint),
         command=(*_arguments(template, values), *(render(arg, values) for arg in placement.args)),
-        env={key: render(text, values) for key, text in {**template.env, **placement.env}.items()},
+        env=_env(template, placement, values),
         publish=(
             Publish(
                 address=listen_address(placement, context.host, context.facts),
@@ -102,7 +103,7 @@ def wanted_instance(
         memory_asked=placement.memory,
         kv=allocation.need.kv if playbook.memory == "paged" else 0,
         kv_asked=placement.kv,
-        params=playbook.params_with(backend.params),
+        params=playbook.params_with(backend.params, placement.params),
         container=spec,
         gate=wanted_gate(playbook, placement, bytes_to_load(context, placement, weights), values),
         api_key=placement.api_key,
@@ -152,10 +153,10 @@ def _values(
             "mems": allocation.mems,
             "ranks": len(ranks),
             "rank_threads": len(parse_cpulist(ranks[0])),
-            "cpus_bind": "|".join(ranks),
+            "cpus_bind": bound_cpus(placement, allocation, ranks),
         },
         "image": {"version": version, "reference": image.reference},
-        "param": playbook.params_with(backend.params),
+        "param": playbook.params_with(backend.params, placement.params),
         "files": {
             "dir": folder,
             "entry": weights.entry,
@@ -179,6 +180,13 @@ def _arguments(template: ContainerTemplate, values: Mapping[str, Any]) -> tuple[
         if argument.when is None or evaluate(argument.when, values)
         for text in argument.args
     )
+
+
+def _env(template: ContainerTemplate, placement: Placement, values: Mapping[str, Any]) -> dict[str, str]:
+    """The playbook's variables, but those that come out empty, and the model's own over them."""
+    rendered = {name: render(text, values) for name, text in template.env.items()}
+    own = {name: render(text, values) for name, text in placement.env.items()}
+    return {**{name: text for name, text in rendered.items() if text}, **own}
 
 
 def _shm(playbook: Playbook, template: ContainerTemplate, values: Mapping[str, Any]) -> int | None:

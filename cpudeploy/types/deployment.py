@@ -165,9 +165,11 @@ class Placement(Struct, frozen=True, kw_only=True):
 
     context: tokens one request may use, None: min(8192, what the model was trained for).
     parallel: requests at a time. cpus: `auto`, `cores:N` (physical cores), a cpu list, `numa:N`, `shared`.
-    memory: bytes of the container's limit, None: what sizing works out. kv: bytes of the KV cache where
-    somebody set it by hand, None: what context and parallel need. listen: as written: an address, a network,
-    an interface or `host`.
+    memory: bytes of the container's limit, None: what sizing works out. listen: as written: an address, a
+    network, an interface or `host`.
+    By hand, in args and env: kv: bytes of each rank's KV cache, None: what context and parallel need. bind: a
+    cpu list a rank, joined by |, or a word of the engine's, None: sizing binds. params: the playbook's
+    parameters, over the backend's. warnings: what should be known of all that, a clause each.
     """
 
     model: str
@@ -186,6 +188,8 @@ class Placement(Struct, frozen=True, kw_only=True):
     cpus: str = "auto"
     memory: int | None = None
     kv: int | None = None
+    bind: str | None = None
+    params: dict[str, str | int | float | bool] = {}
     served_name: str
     api_key: SecretRef | None = None
     open: bool = False
@@ -196,6 +200,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     """How a new version takes over: auto is beside where the host has room for both."""
     drain_s: int = 10
     """How long a change waits for requests under way before it interrupts them."""
+    warnings: tuple[str, ...] = ()
 
 
 class Deployment(Struct, frozen=True, kw_only=True):

@@ -71,10 +71,28 @@ class Refusal(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class ByHand(Struct, frozen=True, kw_only=True):
+    """What a user's args or env may say although the playbook renders it: theirs wins, and is counted with.
+
+    sets: what it becomes: `context` or `context_total` (tokens of a request, of all), `parallel`, `kv`
+    (bytes), `bind` (a cpu list a rank, joined by |, or one of the words in `harms`), `params.NAME`.
+    unit: bytes that one of it stands for. gives: the value of flags that take none.
+    harms: value → what it costs, one clause, which is told as a warning.
+    """
+
+    flags: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    sets: str
+    unit: str | None = None
+    gives: Value | None = None
+    harms: dict[str, str] = {}
+
+
 class Argument(Struct, frozen=True, kw_only=True):
     """One or more command-line arguments (each a template, never split), rendered when `when` holds.
 
-    `field`: the manifest field this flag speaks for; user args that repeat `flags` are refused with it.
+    `field`: the manifest field this flag speaks for; user args that repeat `flags` are refused with it,
+    unless the playbook's `by_hand` has them.
     """
 
     args: tuple[str, ...]
@@ -84,7 +102,8 @@ class Argument(Struct, frozen=True, kw_only=True):
 
 
 class ContainerTemplate(Struct, frozen=True, kw_only=True):
-    """How a container of this engine looks. Strings are templates."""
+    """How a container of this engine looks. Strings are templates; a variable that comes out empty is not
+    set."""
 
     port: int
     entrypoint: tuple[str, ...] = ()
@@ -125,7 +144,8 @@ class Playbook(Struct, frozen=True, kw_only=True):
 
     `images`: which versions it knows. `cpu`: what the processor must have. `steps` in order, each
     `{step name: settings}`. `weights`: which file formats the engine reads. `memory`, `threads`: named models
-    of sizing. `refuses`: flags whose effect sizing can't see, or that would undo what the playbook sets up.
+    of sizing. `by_hand`: what a user's args and env may say in place of what is rendered. `refuses`: flags
+    whose effect sizing can't see, or that would undo what the playbook sets up.
     """
 
     name: str
@@ -143,6 +163,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
     overheads: tuple[Overhead, ...] = ()
     """What `memory: paged` adds, by version."""
     container: ContainerTemplate | None = None
+    by_hand: tuple[ByHand, ...] = ()
     refuses: tuple[Refusal, ...] = ()
     health: HealthTemplate | None = None
     diagnose: tuple[Diagnosis, ...] = ()
@@ -152,6 +173,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
         """The parameters' defaults."""
         return {name: parameter.default for name, parameter in self.parameters.items()}
 
-    def params_with(self, own: Mapping[str, Value]) -> dict[str, Value]:
-        """The defaults with a backend's own over them: what its containers are rendered and counted with."""
-        return {**self.params, **own}
+    def params_with(self, *own: Mapping[str, Value]) -> dict[str, Value]:
+        """The defaults with a backend's own over them, and a model's over those: what its containers are
+        rendered and counted with."""
+        return {name: value for layer in (self.params, *own) for name, value in layer.items()}

@@ -134,6 +134,18 @@ def test_a_valid_manifest_is_said_to_be_valid(tmp_path: Path):
     assert "valid" in done.stdout
 
 
+def test_what_was_written_by_hand_and_harms_is_told_with_its_place(tmp_path: Path):
+    (tmp_path / "inventory.yaml").write_text(
+        GOOD.replace("port: 8100", "port: 8100, context: 4096, args: [--ctx-size=8192]")
+    )
+    done = cpudeploy("validate", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, last = done.stdout.splitlines()
+    assert first.startswith("inventory.yaml:6:")
+    assert "warning: `--ctx-size=8192` wins over `context: 4096`" in first
+    assert "valid" in last
+
+
 def test_a_missing_manifest_is_one_clear_error(tmp_path: Path):
     done = cpudeploy("plan", "nowhere.yaml", cwd=tmp_path)
     assert done.returncode == 1

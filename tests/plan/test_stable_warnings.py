@@ -30,6 +30,23 @@ def test_a_sizing_warning_names_its_model_and_comes_only_with_a_change():
     assert (again.changes, again.warnings) == ((), ())
 
 
+def test_what_was_written_by_hand_is_told_with_the_change_it_makes():
+    told = "`BIND=nobind`: threads wander"
+    wanted = deployment(placement(warnings=(told,)))
+    host = SimulatedHost(facts())
+    plan = planned(wanted, host.facts())
+    assert plan.hosts["one"].warnings == (f"smol: {told}",)
+    assert plan.hosts["one"].allocations[0].warnings == (told,)
+    execute(plan, lambda _: host, lambda event: None)
+    assert planned(wanted, host.facts()).hosts["one"].warnings == ()
+
+
+def test_threads_bound_by_hand_to_one_core_are_told():
+    wanted = deployment(placement(cpus="0,2", bind="0,2"))
+    (warning,) = warnings(wanted, facts(cores=cores(2, smt=2)))
+    assert "CPUs 0,2 are one core" in warning
+
+
 @pytest.mark.parametrize(("swap", "word"), [(0, "no swap"), (8 * GIB, "may swap")])
 def test_memory_that_is_not_free_now_is_told_with_what_happens_then(swap, word):
     found = facts()

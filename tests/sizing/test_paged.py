@@ -229,14 +229,31 @@ class TestAllocation:
         with pytest.raises(DoesNotFit, match="40960"):
             only(facts(), paged(context=65536))
 
-    def test_arm_without_bfloat16_computes_with_twice_the_bytes(self):
+    @pytest.mark.parametrize(
+        ("arch", "flags", "size"),
+        [
+            ("amd64", ("avx2",), 4),
+            ("amd64", ("avx2", "avx512f"), 4),
+            ("amd64", ("avx2", "avx512f", "amx_bf16"), 2),
+            ("arm64", ("asimd",), 4),
+            ("arm64", ("asimd", "bf16"), 2),
+        ],
+    )
+    def test_a_processor_without_bfloat16_computes_with_twice_the_bytes(
+        self, arch: str, flags: tuple[str, ...], size: int
+    ):
         plain = facts()
-        arm = msgspec.structs.replace(
+        host = msgspec.structs.replace(
             plain,
-            os=msgspec.structs.replace(plain.os, arch="arm64"),
-            cpu=msgspec.structs.replace(plain.cpu, flags=("asimd",)),
+            os=msgspec.structs.replace(plain.os, arch=arch),
+            cpu=msgspec.structs.replace(plain.cpu, flags=flags),
         )
-        assert only(arm).need.kv == 2 * only(facts()).need.kv
+        for params, element in (
+            ({"dtype": "auto"}, size),
+            ({"dtype": "bfloat16"}, 2),
+            ({"dtype": "float32"}, 4),
+        ):
+            assert 2 * only(host, paged(params=params)).need.kv == element * only(facts()).need.kv
 
     def test_a_cache_set_by_hand_wins_and_is_counted(self):
         four, eight = (only(facts(memory=32 * GIB), paged(kv=size * GIB)) for size in (4, 8))
@@ -248,6 +265,13 @@ class TestAllocation:
         found = only(facts(), paged(context=8192, parallel=4, kv=whole))
         assert any("holds 1 of 4 requests" in warning for warning in found.warnings)
         assert not only(facts(), paged(context=8192, parallel=1, kv=whole)).warnings
+
+    def test_one_that_holds_far_more_is_told_with_what_would_do(self):
+        usual = only(facts(), paged(context=8192, parallel=1)).need.kv
+        more = facts(memory=64 * GIB)
+        (warning,) = only(more, paged(context=8192, parallel=1, kv=2 * usual)).warnings
+        assert "1.78 GiB is set by hand, and 0.89 GiB hold all 1 × 8192 tokens" in warning
+        assert not only(more, paged(context=8192, parallel=1, kv=2 * usual - 1)).warnings
 
     def test_one_that_does_not_hold_a_single_request_is_refused_with_numbers(self):
         whole = only(facts(), paged(context=8192, parallel=1)).need.kv
