@@ -79,11 +79,11 @@ QWEN3_17B = dataclasses.replace(QWEN3_06B, hidden=2048, inner=6144)
 SETTINGS = (
     Setting("tiny, 64 MiB of cache", hf.TINY, 2048, 2, 64 * MIB),
     Setting("tiny, 1 GiB of cache", hf.TINY, 2048, 2, GIB),
-    Setting("tiny, 1 GiB of cache", hf.TINY, 2048, 2, GIB, eager=True),
+    Setting("tiny, 1 GiB of cache, eager", hf.TINY, 2048, 2, GIB, eager=True),
     Setting("wide heads, 3 GiB of cache", WIDE, 3072, 2, 3 * GIB),
-    Setting("wide heads, 3 GiB of cache", WIDE, 3072, 2, 3 * GIB, eager=True),
+    Setting("wide heads, 3 GiB of cache, eager", WIDE, 3072, 2, 3 * GIB, eager=True),
     Setting("Qwen3-0.6B's shape", QWEN3_06B, 2304, 4, GIB),
-    Setting("Qwen3-0.6B's shape", QWEN3_06B, 2304, 4, GIB, eager=True),
+    Setting("Qwen3-0.6B's shape, eager", QWEN3_06B, 2304, 4, GIB, eager=True),
     Setting("Qwen3-1.7B's shape", QWEN3_17B, 2304, 4, GIB),
 )
 
