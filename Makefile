@@ -7,13 +7,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-down test lint unit lab-test faults docs lock clean
+.PHONY: demo demo-engines demo-down test lint unit lab-test faults docs lock clean
 
 demo: $(READY)
 	@$(BIN)/python -m tests.lab.demo
 
+# vLLM beside llama.cpp on one host; the first time it also makes vLLM's image.
+demo-engines: $(READY)
+	@$(BIN)/python -m tests.lab.demo_engines
+
 demo-down: $(READY)
 	@$(BIN)/python -m tests.lab down
+	@$(BIN)/python -m tests.lab down --name engines
 
 test: lint unit lab-test
 

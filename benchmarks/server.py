@@ -1,4 +1,4 @@
-"""One llama-server on this machine, its slots filled, and the memory its process tree holds meanwhile.
+"""One server on this machine, its cache filled, and the memory its process tree holds meanwhile.
 
 In: a binary and its arguments. Out: `Usage` by kind of page. A sample is read from the kernel's
 `smaps_rollup` of every process of the tree, so memory of a child counts as well.
@@ -14,15 +14,16 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SAMPLE_S = 0.05
-START_S = 300
+SAMPLE_S, TREE_SAMPLE_S = 0.05, 0.2
+"""Reading a tree of large processes takes time that they would have had."""
+START_S = 1200
 REQUEST_S = 1800
 ANSWER_TOKENS = 8
 
@@ -42,26 +43,32 @@ class Usage:
 
 @dataclass
 class Server:
-    """A server that runs, and the most memory it was seen to hold."""
+    """A server that runs, and the most memory it was seen to hold.
+
+    tree: several processes that map the same libraries, each page of which counts once. Of one process every
+    page that it maps counts, also where somebody else's process maps the same file.
+    """
 
     process: subprocess.Popen[bytes]
     port: int
     log: Path
+    tree: bool = False
     loaded: Usage = Usage()
     peak: Usage = Usage()
     high_water: int = 0
+    start_s: float = 0
     _done: threading.Event = field(default_factory=threading.Event)
 
     def sample(self) -> Usage:
         """What the tree holds now; keeps the peak."""
-        now = _tree_usage(self.process.pid)
+        now = _tree_usage(self.process.pid, each_once=self.tree)
         if now.total > self.peak.total:
             self.peak = now
         return now
 
     def watch(self) -> None:
         """Sample until told to stop."""
-        while not self._done.wait(SAMPLE_S):
+        while not self._done.wait(TREE_SAMPLE_S if self.tree else SAMPLE_S):
             self.sample()
 
     def finish(self) -> None:
@@ -69,15 +76,33 @@ class Server:
 
 
 @contextmanager
-def serving(binary: Path, arguments: Sequence[str], *, port: int, log: Path) -> Iterator[Server]:
-    """The server, loaded and healthy; stopped at the end. Raises RuntimeError with its last words."""
+def serving(
+    binary: Path,
+    arguments: Sequence[str],
+    *,
+    port: int,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    tree: bool = False,
+) -> Iterator[Server]:
+    """The server, loaded and healthy; stopped at the end. Raises RuntimeError with its last words.
+
+    env: variables beside ours. tree: whether it consists of several processes (see `Server`).
+    """
     with log.open("wb") as out:
-        process = subprocess.Popen([str(binary), *arguments], stdout=out, stderr=subprocess.STDOUT)
-    server = Server(process, port, log)
+        process = subprocess.Popen(
+            [str(binary), *arguments],
+            env={**os.environ, **(env or {})},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    server = Server(process, port, log, tree)
     watcher = threading.Thread(target=server.watch, daemon=True)
     watcher.start()
+    began = time.monotonic()
     try:
         _wait_healthy(server)
+        server.start_s = time.monotonic() - began
         server.loaded = server.sample()
         yield server
         server.sample()
@@ -145,7 +170,7 @@ def _wait_healthy(server: Server) -> None:
             pass  # not listening yet
         time.sleep(0.1)
     words = server.log.read_text(errors="replace").splitlines()[-12:]
-    raise RuntimeError("llama-server did not become healthy:\n" + "\n".join(words))
+    raise RuntimeError(f"{server.process.args[0]} did not become healthy:\n" + "\n".join(words))
 
 
 def _exchange(port: int, method: str, path: str, body: str | None, timeout: float) -> tuple[int, str]:
@@ -159,7 +184,7 @@ def _exchange(port: int, method: str, path: str, body: str | None, timeout: floa
         connection.close()
 
 
-def _tree_usage(pid: int) -> Usage:
+def _tree_usage(pid: int, *, each_once: bool) -> Usage:
     total = Usage()
     for each in _tree(pid):
         try:
@@ -168,7 +193,8 @@ def _tree_usage(pid: int) -> Usage:
             continue  # it ended meanwhile
         kib = {line.split(":")[0]: int(line.split()[1]) for line in text.splitlines()[1:]}
         anonymous, shared = kib["Pss_Anon"], kib["Pss_Shmem"]
-        mapped = kib["Rss"] - anonymous - shared  # whole, also where another process maps the same file
+        # whole, also where another process maps the same file
+        mapped = kib["Pss_File"] if each_once else kib["Rss"] - anonymous - shared
         total = Usage(
             total.anonymous + anonymous * 1024, total.shared + shared * 1024, total.file + mapped * 1024
         )

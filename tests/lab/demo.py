@@ -62,11 +62,16 @@ def write_inventory(lab: Lab, name: str = "inventory.yaml") -> Path:
     text = Template(Path(__file__).with_name("demo.yaml").read_text()).substitute(values)
     (folder / name).write_text(text)
     write_ssh_config(lab)
+    make_key_file(folder)
+    return folder
+
+
+def make_key_file(folder: Path) -> None:
+    """An API key for the models of a demo."""
     key = folder / "api-key"
     if not key.exists():
         key.touch(mode=0o600)
         key.write_text(secrets.token_urlsafe(24))
-    return folder
 
 
 def write_ssh_config(lab: Lab) -> Path:

@@ -80,20 +80,20 @@ def host_rootfs(suite: str) -> Path:
     def make(path: Path) -> None:
         with cache.scratch(f"host-{suite}") as folder:
             rootfs = folder / "root"
-            _debootstrap(suite, rootfs)
+            debootstrap(suite, rootfs, HOST_PACKAGES)
             _configure_host(suite, rootfs)
             _tar(rootfs, path)
 
     return cache.artifact(f"host-{suite}.tar", key, make)
 
 
-def _debootstrap(suite: str, rootfs: Path) -> None:
+def debootstrap(suite: str, rootfs: Path, include: Sequence[str]) -> None:
+    """A minimal Debian with more packages, in a new folder."""
     debs = cache.root() / "debs" / suite
     debs.mkdir(parents=True, exist_ok=True)
-    include = f"--include={','.join(HOST_PACKAGES)}"
     mirror = packages.debian_mirror().archive
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    options = ["--variant=minbase", f"--cache-dir={debs}", include]
+    options = ["--variant=minbase", f"--cache-dir={debs}", f"--include={','.join(include)}"]
     run(["debootstrap", *options, suite, rootfs, mirror], env={**os.environ, "PATH": path}, timeout=1200)
 
 
@@ -119,7 +119,7 @@ def _configure_host(suite: str, rootfs: Path) -> None:
     run([*chroot, "systemctl", "set-default", "multi-user.target"])
     run([*chroot, "apt-get", "clean"])
     for name in ("var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale", "dev"):
-        _empty(rootfs / name)
+        empty(rootfs / name)
     for file in rootfs.glob("etc/ssh/ssh_host_*"):
         file.unlink()
     for name in ("etc/machine-id", "etc/hostname", "etc/resolv.conf", "usr/sbin/policy-rc.d"):
@@ -224,7 +224,8 @@ def _libraries(binary: Path) -> list[Path]:
     return [Path(word) for word in listed if word.startswith("/") and not word.endswith(":")]
 
 
-def _empty(folder: Path) -> None:
+def empty(folder: Path) -> None:
+    """Remove everything in a folder."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -24,6 +24,7 @@ from tests.lab.shell import LabError, run, step, write_whole
 
 DEMO = ("demo", "10.77.1.0/24")
 TEST = ("test", "10.77.2.0/24")
+ENGINES = ("engines", "10.77.3.0/24")
 TWO_HOSTS = (HostSpec("deb12", "bookworm"), HostSpec("deb13", "trixie", sudo="password"))
 FIRST_HOST = 11  # last part of the first host's address; the gateway is 1, the registries are 2 and 3
 LLAMA_REPOSITORY = llama.IMAGE.partition("/")[2]
@@ -33,7 +34,7 @@ class Lab:
     """One lab. Making the object starts nothing; a lab that runs is seen by every object of its name."""
 
     def __init__(self, name: str = DEMO[0], subnet: str | None = None) -> None:
-        known = dict([DEMO, TEST])
+        known = dict([DEMO, TEST, ENGINES])
         self.name = name
         self.state = cache.root() / "run" / name
         recorded = self._recorded()

@@ -32,6 +32,7 @@ COMMANDS = {
     "cmake": "cmake",
     "ninja": "ninja-build",
     "g++": "g++",
+    "zstd": "zstd",
 }
 
 
@@ -125,6 +126,12 @@ def wheel(name: str, version: str) -> Path:
 
     folder = cache.artifact(f"wheel-{name}", cache.key_of(version), make)
     return next(folder.iterdir())
+
+
+def download(folder: Path, python: str, *requirements: str) -> None:
+    """Wheels of these requirements and of all that they need, for a Python such as 3.11, into a new folder."""
+    command = [_python_with_pip(), "-m", "pip", "download", "--quiet", "--only-binary", ":all:"]
+    run([*command, "--python-version", python, "--dest", folder, *requirements], timeout=1800)
 
 
 def sdist(name: str, version: str) -> Path:

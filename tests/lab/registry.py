@@ -89,6 +89,11 @@ class Registries:
             raise LabError(f"push of {target} told no digest:\n{output}")
         return found[1]
 
+    def storage(self, kind: Kind) -> Path:
+        """The folder where it keeps its images, on this machine."""
+        form = '{{range .Mounts}}{{if eq .Destination "/var/lib/registry"}}{{.Source}}{{end}}{{end}}'
+        return Path(engine.docker("inspect", "--format", form, self.container(kind)).strip())
+
     def container(self, kind: Kind) -> str:
         """The container's name, for faults: `engine.docker("stop", …)`."""
         return f"{self.lab}-registry-{kind}"
