@@ -74,8 +74,8 @@ class Demand:
 def demand(
     placement: Placement, weights: ResolvedWeights, playbook: Playbook, backend: Backend, facts: Facts
 ) -> Demand:
-    """With one rank. Raises DoesNotFit for a context the model does not know and a KV cache that does not
-    hold it, NotYet where nothing tells its memory."""
+    """With one rank. Raises DoesNotFit for a context the model does not know, NotYet where nothing tells its
+    memory."""
     params = playbook.params_with(backend.params, placement.params)
     context = _context(placement, weights.shape)
     measures: Measures | None = None
@@ -90,7 +90,7 @@ def demand(
                 overhead=backend.overhead,
                 kv=placement.kv,
             )
-            measures = _paged(placement, weights, weights.shape, weights.tensors, serving)
+            measures = _paged(weights, weights.shape, weights.tensors, serving)
     return Demand(
         placement=placement,
         context=context,
@@ -145,21 +145,28 @@ def _gguf(
     return GgufMeasures(shape, tensors, serving, _file_bytes(weights) - projector)
 
 
-def _paged(
-    placement: Placement, weights: ResolvedWeights, shape: ModelShape, tensors: Tensors, serving: Paged
-) -> PagedMeasures:
+def _paged(weights: ResolvedWeights, shape: ModelShape, tensors: Tensors, serving: Paged) -> PagedMeasures:
     size = _file_bytes(weights)
     sizes = [file.size for file in weights.files if not isinstance(file.size, Unknown)]
-    least = request_bytes(shape, serving)
-    if placement.kv is not None and placement.kv < least:
-        usual = cache_bytes(shape, replace(serving, kv=None))
+    return PagedMeasures(shape, tensors, serving, size, max(sizes, default=size))
+
+
+def refuse_short_cache(wanted: Demand) -> None:
+    """Raises DoesNotFit for a KV cache set by hand that does not hold one request, with the ranks it has."""
+    measures, placement = wanted.measures, wanted.placement
+    if not isinstance(measures, PagedMeasures):
+        return
+    serving, kv = measures.serving, measures.serving.kv
+    least = request_bytes(measures.shape, serving)
+    if kv is not None and kv < least:
+        usual = cache_bytes(measures.shape, replace(serving, kv=None))
+        each = f" for each of {serving.ranks} ranks" if serving.ranks > 1 else ""
         raise DoesNotFit(
-            f"a KV cache of {gib(placement.kv)} does not hold one request of {serving.context} tokens, which "
-            f"takes {gib(least)}",
+            f"a KV cache of {gib(kv)}{each} does not hold one request of {serving.context} tokens, "
+            f"which takes {gib(least)}",
             where=f"{placement.host} {placement.model}",
             do=f"lower context, or leave the size out: context and parallel are then given {gib(usual)}",
         )
-    return PagedMeasures(shape, tensors, serving, size, max(sizes, default=size))
 
 
 def _element(params: Mapping[str, Any], facts: Facts) -> int:

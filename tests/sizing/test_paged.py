@@ -407,6 +407,14 @@ class TestCores:
         assert (found.ranks, found.threads, found.mems) == (2, 6, "0-1")
         assert found.cpuset == "0-3,8-11"
 
+    def test_a_cache_by_hand_is_each_ranks_and_has_to_hold_its_part_only(self):
+        wish = paged(cpus="0-3,8-11", context=16384, parallel=1)
+        part = only(numa(8, 2), wish).need.kv // 2
+        by_hand = msgspec.structs.replace(wish, kv=part)
+        assert only(numa(8, 2), by_hand).need.kv == 2 * part
+        with pytest.raises(DoesNotFit, match="for each of 2 ranks does not hold one request of 16384"):
+            only(numa(8, 2), msgspec.structs.replace(wish, kv=part - 1))
+
     def test_two_of_them_are_dealt_a_node_each(self):
         found = allocated(numa(8, 2), paged("a"), paged("b", port=8101))
         assert {each.mems for each in found.values()} == {"0", "1"}
