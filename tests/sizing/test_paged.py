@@ -32,6 +32,14 @@ WIDE = small(
     vocabulary=1024,
     attention=(AttentionLayers(layers=16, kv_heads=32, key_length=256, value_length=256),),
 )
+SMOL = small(
+    layers=30,
+    embedding=576,
+    heads=9,
+    feed_forward=1536,
+    vocabulary=49152,
+    attention=(AttentionLayers(layers=30, kv_heads=3, key_length=64, value_length=64),),
+)
 TINY = small(
     layers=2,
     embedding=64,
@@ -210,8 +218,9 @@ class TestNeed:
             (small(), 1137, 2304, 4, 1024, 4669),
             (WIDE, 269, 3072, 2, 3136, 5433),
             (TINY, 0, 2048, 2, 1024, 2486),
+            (SMOL, 257, 2048, 2, 93, 2792),
         ],
-        ids=["Qwen3-0.6B", "wide heads", "tiny"],
+        ids=["Qwen3-0.6B", "wide heads", "tiny", "SmolLM2-135M, compiling"],
     )
     def test_what_servers_of_the_newest_version_held_at_most(
         self, shape: ModelShape, weights: int, context: int, parallel: int, kv: int, measured: int
