@@ -138,6 +138,8 @@ def test_what_harms_is_told_where_it_stands(tmp_path: Path, said: str, where: st
         ('args: ["--disable-hybrid-kv-cache-manager"]', "6:88", "what the engine takes on CPUs"),
         ('args: ["-pcp=2"]', "6:88", "`cpus` says which CPUs"),
         ('args: ["--hf-token=x"]', "6:88", "set `token` in `source`"),
+        ('args: ["-n2"]', "6:88", "`cpus` says which CPUs"),
+        ('args: ["--max-model-len.x=3"]', "6:88", "set `context` instead"),
         ('args: ["--api-k=x"]', "6:88", "`--api-key` cut short"),
         ("env: {OMP_NUM_THREADS: 4}", "6:87", "`cpus` says where threads run"),
     ],
