@@ -1,7 +1,7 @@
 """Command-line flags as engines read them. In: an argument, a playbook. Out: which of its flags it is. Pure.
 
-`--flag=value` repeats `--flag`, `--some_flag` repeats `--some-flag`, `--flag.key` sets part of `--flag`, and `-n2`
-is `-n 2`.
+`--flag=value` repeats `--flag`, `--some_flag` repeats `--some-flag`, `--flag.key` sets part of `--flag`, and
+`-n2` is `-n 2`.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def demand(
     return Demand(
         placement=placement,
         context=context,
-        need=_said(placement, weights, playbook) if measures is None else measures.need,
+        need=_said(placement, weights, playbook, backend) if measures is None else measures.need,
         measures=measures,
         variants=weights.variants,
         params=params,
@@ -177,15 +177,14 @@ def _element(params: Mapping[str, Any], facts: Facts) -> int:
     return 4 if kind == "float32" else 2
 
 
-def _said(placement: Placement, weights: ResolvedWeights, playbook: Playbook) -> MemoryNeed:
+def _said(placement: Placement, weights: ResolvedWeights, playbook: Playbook, backend: Backend) -> MemoryNeed:
     """The need as the manifest says it. Raises NotYet where it does not, and where an engine has to be told a
     part of it that nobody can work out."""
-    known = playbook.memory in ("gguf", "paged")
-    why = (
-        f"what {weights.source} is made of can't be read from here"
-        if known
-        else f"playbook {playbook.name} does not know how"
-    )
+    why = f"what {weights.source} is made of can't be read from here"
+    if playbook.memory not in ("gguf", "paged"):
+        why = f"playbook {playbook.name} does not know how"
+    elif playbook.memory == "paged" and backend.overhead is None:
+        why = f"none of the overheads of playbook {playbook.name} is for the version of {backend.image}"
     where = f"{placement.host} {placement.model}"
     if placement.memory is None:
         raise NotYet(

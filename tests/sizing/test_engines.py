@@ -175,3 +175,11 @@ def test_sixteen_bits_read_more_than_a_quantised_file():
 def test_what_is_advised_stays_with_the_engine_of_the_manifest():
     found = told(machine(), safetensors(parallel=2))
     assert (found.advice.quant, found.advice.lines) == ("BF16", ())
+
+
+def test_what_does_not_fit_by_the_manifests_engine_is_not_said_of_the_other():
+    found = told(machine(memory=8 * GIB), safetensors(parallel=16, context=8192))
+    both = rows(found)
+    assert both["vllm", "BF16"].wish is None
+    assert found.advice.parallel < 16
+    assert "does not fit by backend vllm" in found.advice.why

@@ -10,6 +10,7 @@ import pytest
 
 from cpudeploy.errors import DoesNotFit, NotYet
 from cpudeploy.resolve.config import shape_of
+from cpudeploy.sizing import allocate
 from cpudeploy.sizing.paged.kv import GIB, Pool, cache_bytes, pool_of, request_bytes
 from cpudeploy.sizing.paged.need import paged_need, start_bytes
 from cpudeploy.sizing.paged.serving import BLOCK, Paged
@@ -18,7 +19,7 @@ from cpudeploy.types.deployment import HostPath
 from cpudeploy.types.facts import Facts, Node
 from cpudeploy.types.playbook import Overhead
 from cpudeploy.types.shape import AttentionLayers, ModelShape, Tensors
-from tests.engines import BOOKS, NEWEST, VLLM, allocated, both, full, paged, small
+from tests.engines import BOOKS, NEWEST, VLLM, allocated, both, full, known, paged, small
 from tests.factories import cores, facts, placement, resolved
 
 from .machines import numa, untold
@@ -322,13 +323,18 @@ class TestAllocation:
         with pytest.raises(DoesNotFit, match=r"KV cache of 0\.8\d GiB .* 8192 tokens, which takes 0\.89 GiB"):
             only(facts(), paged(context=8192, parallel=1, kv=whole - 1))
 
+    def test_a_version_that_no_overhead_is_for_is_told_as_such(self):
+        wanted = both(paged())
+        vllm = msgspec.structs.replace(wanted.backends["vllm"], overhead=None)
+        wanted = msgspec.structs.replace(wanted, backends={**wanted.backends, "vllm": vllm})
+        with pytest.raises(NotYet, match=r"none of the overheads .*vllm-openai-cpu:v0\.32\.0"):
+            allocate(wanted, "one", facts(), known(paged()), BOOKS)
+
     def test_files_that_nobody_can_read_need_memory_and_cache_said(self):
         wish = paged(source=HostPath(path="/srv/full"))
         lost = resolved(wish, shape=None, tensors=None)
 
         def asked(**said: int) -> Allocation:
-            from cpudeploy.sizing import allocate
-
             given = msgspec.structs.replace(wish, **said)
             return allocate(both(given), "one", facts(), lost, BOOKS)["full"]
 
