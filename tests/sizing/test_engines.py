@@ -178,7 +178,7 @@ def test_what_is_advised_stays_with_the_engine_of_the_manifest():
 
 
 def test_what_does_not_fit_by_the_manifests_engine_is_not_said_of_the_other():
-    found = told(machine(memory=8 * GIB), safetensors(parallel=16, context=8192))
+    found = told(machine(memory=10 * GIB), safetensors(parallel=16, context=8192))
     both = rows(found)
     assert both["vllm", "BF16"].wish is None
     assert found.advice.parallel < 16
