@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from ..errors import DoesNotFit, NotYet
 from ..types.allocation import MemoryNeed
 from ..types.base import Unknown
@@ -64,7 +66,18 @@ class Demand:
         return self.measures.cells if self.measures is not None else self.context * self.placement.parallel
 
     def split(self, ranks: int) -> Demand:
-        """The same with the model split into so many ranks."""
+        """The same with the model split into so many ranks. Raises DoesNotFit where a limit that was said is
+        no more than their caches."""
+        if self.measures is None and self.need.kv:
+            more = self.need.kv * (ranks - 1)
+            if more >= self.need.engine:
+                raise DoesNotFit(
+                    f"memory {gib(self.need.total)} is no more than the KV caches of {ranks} ranks",
+                    where=f"{self.placement.host} {self.placement.model}",
+                    do="say more `memory`, or a smaller size of the cache: each rank has its own",
+                )
+            need = msgspec.structs.replace(self.need, kv=self.need.kv + more, engine=self.need.engine - more)
+            return replace(self, need=need)
         if not isinstance(self.measures, PagedMeasures):
             return self
         measures = replace(self.measures, serving=replace(self.measures.serving, ranks=ranks))

@@ -125,11 +125,10 @@ def _few(wish: Placement, vllm: Choice, llama: Choice | None) -> Iterator[str]:
         yield f"{told}: of a quantised file llama.cpp reads half as much for each step, or less"
     else:
         # By what is computed with, where that was worked out: 16 bits in a file may be 32 in memory.
+        read, less = vllm.size, llama.size
         if vllm.speed and llama.speed:
-            times = vllm.speed.read / llama.speed.read
-        else:
-            times = vllm.size / llama.size
-        yield f"{told}: each step reads {times:.1f} times what llama.cpp reads of {llama.quant}"
+            read, less = vllm.speed.read, llama.speed.read
+        yield f"{told}: each step reads {read / less:.1f} times what llama.cpp reads of {llama.quant}"
 
 
 def _cpu_for(facts: Facts) -> Iterator[str]:

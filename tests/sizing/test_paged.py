@@ -430,6 +430,19 @@ class TestCores:
         with pytest.raises(DoesNotFit, match="for each of 2 ranks does not hold one request of 16384"):
             only(numa(8, 2), msgspec.structs.replace(wish, kv=part - 1))
 
+    def test_ranks_of_files_that_nobody_can_read_have_a_cache_each(self):
+        wish = paged(source=HostPath(path="/srv/full"), cpus="0-3,8-11", bind="0-3|8-11", memory=9 * GIB)
+        lost = resolved(wish, shape=None, tensors=None)
+
+        def asked(kv: int) -> Allocation:
+            given = msgspec.structs.replace(wish, kv=kv)
+            return allocate(both(given), "one", numa(8, 2), lost, BOOKS)["full"]
+
+        found = asked(2 * GIB)
+        assert (found.ranks, found.need.kv, found.need.total) == (2, 4 * GIB, 9 * GIB)
+        with pytest.raises(DoesNotFit, match="KV caches of 2 ranks"):
+            asked(5 * GIB)
+
     def test_two_of_them_are_dealt_a_node_each(self):
         found = allocated(numa(8, 2), paged("a"), paged("b", port=8101))
         assert {each.mems for each in found.values()} == {"0", "1"}
