@@ -154,8 +154,8 @@ def _paged(
     if placement.kv is not None and placement.kv < least:
         usual = cache_bytes(shape, replace(serving, kv=None))
         raise DoesNotFit(
-            f"a KV cache of {gib(placement.kv)} does not hold one request of {serving.context} tokens, which "
-            f"takes {gib(least)}",
+            f"{placement.model}: a KV cache of {gib(placement.kv)} does not hold one request of "
+            f"{serving.context} tokens, which takes {gib(least)}",
             where=f"{placement.host} {placement.model}",
             do=f"lower context, or leave the size out: context and parallel are then given {gib(usual)}",
         )
