@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..errors import HostError, UsageError
-from .options import inventory_option, limit_option, playbooks_option, sudo_option
+from .options import inventory_option, limit_option, model_named, playbooks_option, sudo_option
 from .running import Running
 from .site import Site
 
@@ -19,7 +19,7 @@ _SHOWN = 300
 
 
 @click.command("chat")
-@click.argument("model")
+@click.argument("model", callback=model_named)
 @click.argument("prompt")
 @inventory_option
 @limit_option

@@ -15,6 +15,7 @@ from .options import (
     format_option,
     inventory_option,
     limit_option,
+    model_named,
     playbooks_option,
     repack_option,
     sudo_option,
@@ -22,7 +23,7 @@ from .options import (
 
 
 @click.command("explain")
-@click.argument("model", default="")
+@click.argument("model", default="", callback=model_named)
 @inventory_option
 @limit_option
 @playbooks_option

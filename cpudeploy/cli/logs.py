@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from ..errors import SecretError
-from .options import inventory_option, limit_option, playbooks_option, sudo_option
+from .options import inventory_option, limit_option, model_named, playbooks_option, sudo_option
 from .running import Running
 from .site import Site
 
 
 @click.command("logs")
-@click.argument("model")
+@click.argument("model", callback=model_named)
 @inventory_option
 @limit_option
 @playbooks_option

@@ -26,6 +26,15 @@ def _named(context: click.Context, _: click.Parameter, given: Path | None) -> Pa
     return given or option or Path(DEFAULT_INVENTORY)
 
 
+def model_named(context: click.Context, _: click.Parameter, model: str | None) -> str | None:
+    """The MODEL of a command; no name of one has a dot, and some commands take a manifest in its place."""
+    if model is not None and model.endswith((".yaml", ".yml")):
+        raise UsageError(
+            f"{context.info_name} asks for a model, not {model}", do=f"give a manifest with -i {model}"
+        )
+    return model
+
+
 def _keep(context: click.Context, _: click.Parameter, given: Path | None) -> None:
     context.meta[_BY_OPTION] = given
 

@@ -15,6 +15,7 @@ from .options import (
     format_option,
     inventory_option,
     limit_option,
+    model_named,
     playbooks_option,
     sudo_option,
 )
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("recommend")
-@click.argument("model", required=False)
+@click.argument("model", required=False, callback=model_named)
 @inventory_option
 @limit_option
 @playbooks_option

@@ -5,6 +5,7 @@ Placements that can't be carried out, and hosts nobody could ask, have a Recomme
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from .records import read_facts, read_records
 from .site import Site, narrowed
 
 _DEFAULT_QUANT = "Q4_K_M"
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,14 @@ def ask_records(
 
 def posed(deployment: Deployment, playbooks: Mapping[str, Playbook], question: Question) -> Deployment:
     """The deployment with what is asked in place of what it says. Raises UsageError for a model there is not,
-    a wish for several of them at once (each would be tried beside the others so changed), and a quantisation
-    of a source that has one file."""
+    a wish for several of them at once (each would be tried beside the others so changed), a quantisation of a
+    source that has one file, and what can't be a repository's name."""
     if question.repository:
+        if not _REPOSITORY.fullmatch(question.model):
+            raise UsageError(
+                f"{question.model} is no repository's name",
+                do="write org/name as the Hub shows it, without an address before it",
+            )
         new = tuple(_placed(deployment, playbooks, question))
         return msgspec.structs.replace(deployment, placements=(*deployment.placements, *new))
     models = list(dict.fromkeys(placement.model for placement in deployment.placements))

@@ -99,12 +99,20 @@ def _flags(
     items: tuple[Node, ...], playbook: Playbook, left: list[Node], problems: Problems
 ) -> Iterator[_Said]:
     """What the flags say; every other argument goes to `left`. A flag's value is behind its `=`, or next."""
-    rest = iter(items)
-    for node in rest:
+    waiting = list(reversed(items))
+    while waiting:
+        node = waiting.pop()
         name, equals, value = str(node.value).partition("=")
         entry = next((e for e in playbook.by_hand if any(spells(name, flag) for flag in e.flags)), None)
         if entry is None:
             left.append(node)
+        elif "." in name:
+            whole = name.partition(".")[0]
+            problems.add(
+                node.place,
+                f"{show(name)} sets a part of {show(whole)}, which has none",
+                f"write {show(whole)} alone",
+            )
         elif entry.gives is not None:
             if equals:
                 problems.add(node.place, f"{show(name)} takes no value", f"write {show(name)} alone")
@@ -112,11 +120,10 @@ def _flags(
         elif equals:
             yield _Said(entry, name, node, value)
         else:
-            given = next(rest, None)
-            if given is None or str(given.value).startswith("--"):
+            if not waiting or str(waiting[-1].value).startswith("--"):
                 problems.add(node.place, f"{show(name)} lacks its value", f"write it behind: {name}=…")
-                left += [given] if given is not None else []
             else:
+                given = waiting.pop()
                 yield _Said(entry, name, given, str(given.value))
 
 

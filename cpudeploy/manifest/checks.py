@@ -80,6 +80,8 @@ def check_texts(
 
 def _argument_fault(argument: str, playbook: Playbook) -> tuple[str, str] | None:
     """What is wrong with an argument, and what to do; None when nothing is."""
+    if argument == "--":
+        return "`--` ends the flags: what stands behind it is none", "remove it"
     conflict = flag_conflict(argument, playbook)
     if conflict is not None:
         flag, field = conflict

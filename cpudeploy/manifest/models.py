@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..types.base import from_data
@@ -219,6 +220,8 @@ def _source(settings: Settings, problems: Problems) -> dict[str, Any] | None:
     if strays:
         return None
     if kind == "upload":
+        if source.path("upload", Path(), problems) is None:
+            return None
         return {"kind": kind, "path": (node.entries or {})["upload"].path}
     if kind not in ("huggingface", "modelscope"):
         return {"kind": kind, **{key: source.text(key) for key in (kind, *SOURCE_KEYS[kind])}}

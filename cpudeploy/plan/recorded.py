@@ -35,7 +35,9 @@ def resolved_from(
         lacking = [f"its image {reference}"] if image is None else []
         lacking += ["its source"] if told is None else []
         if lacking:
-            missing[key] = f"nothing is recorded of {' and '.join(lacking)}"
+            missing[key] = (
+                f"nothing is recorded of {' and '.join(lacking)}; do: record it with `cpudeploy facts -o DIR`"
+            )
     return Resolved(images=images, weights=weights), missing
 
 

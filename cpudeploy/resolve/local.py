@@ -6,6 +6,7 @@ In: the path of a GGUF file or of a folder. Out: its files and what they say. No
 from __future__ import annotations
 
 import itertools
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,9 @@ def read_local(path: Path, form: Format, *, quant: str | None = None) -> LocalMo
             chosen = select(_listed(path), quant=quant, globs=(), form=form, where=where)
         else:
             folder = path.parent
-            path.stat()
-            names = [file.name for file in _files(folder, "*") if same_model(file.name, path.name)]
+            check_regular(path)
+            near = (file for file in _files(folder, "*") if same_model(file.name, path.name))
+            names = [file.name for file in near if file.is_file()]
             listed = [Listed(name, (folder / name).stat().st_size) for name in names]
             chosen = select(listed, quant=None, globs=(), form="gguf", where=where)
         sizes = {file.path: file.size for file in chosen.files}
@@ -47,6 +49,12 @@ def read_local(path: Path, form: Format, *, quant: str | None = None) -> LocalMo
         raise HubError(
             f"can't be read ({error.strerror or error})", where=where, do="check the path and its rights"
         ) from None
+
+
+def check_regular(path: Path) -> None:
+    """Raises HubError for pipes and devices, which may be read for ever, and OSError for what is gone."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise HubError("it is neither a file nor a folder", where=str(path), do="name the model's own file")
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def select(
             )
         chosen = chosen if globs else _folder(chosen)
         if not any(file.path.endswith(".safetensors") for file in chosen):
-            raise HubError(f"no .safetensors file; there is {_names(everything)}", where=where, do=_SELECT)
+            raise HubError(f"no .safetensors file; there is {_names(everything)}", where=where, do=SELECT)
         return Selection(tuple(chosen), entry="")
     models = _models(chosen)
     if quant is not None:
@@ -129,11 +129,11 @@ def select(
         exact = {stem: files for stem, files in fitting.items() if quant_of(files[0].path) == quant.upper()}
         models = exact or fitting
     if not models:
-        raise HubError(f"no .gguf file of a model; there is {_names(everything)}", where=where, do=_SELECT)
+        raise HubError(f"no .gguf file of a model; there is {_names(everything)}", where=where, do=SELECT)
     if len(models) > 1:
         stem, files = next(iter(models.items()))
         name = files[0].path if len(files) == 1 else f"{stem}-*.gguf"
-        do = _SELECT if quant is None else f'name one beside the repository: `files: ["{name}"]`'
+        do = SELECT if quant is None else f'name one beside the repository: `files: ["{name}"]`'
         raise HubError(f"several models fit: {_choices(models)}", where=where, do=do)
     [shards] = models.values()
     _check_shards(shards, where)
@@ -150,7 +150,7 @@ def select(
     )
 
 
-_SELECT = 'choose with `quant: Q4_K_M` or `files: ["name.gguf"]` beside the repository'
+SELECT = 'choose with `quant: Q4_K_M` or `files: ["name.gguf"]` beside the repository'
 
 
 def _folder(files: Sequence[Listed]) -> list[Listed]:

@@ -15,12 +15,18 @@ from ..errors import HubError
 from ..types.deployment import Upload
 from ..types.resolved import ResolvedWeights, WeightFile
 from .cache import Cache
-from .local import LocalModel, read_local
-from .selection import Format
+from .local import LocalModel, check_regular, read_local
+from .selection import SELECT, Format
 from .trees import tree_id
 
 _PIECE = 1 << 20
 _AT_ONCE = 2
+
+_UPLOAD: dict[Format, str] = {
+    "gguf": "name the file itself: `upload: folder/model.gguf`",
+    "safetensors": "name the folder with the model's config.json and safetensors: `upload: folder`",
+}
+"""What to do where nothing in a path is a model, by what the engine reads."""
 
 
 def from_here(source: Upload, base: str, form: Format, cache: Cache) -> ResolvedWeights:
@@ -57,14 +63,15 @@ def _read(path: Path, form: Format) -> LocalModel:
     try:
         return read_local(path, form)
     except HubError as error:
-        if path.is_dir() and form == "gguf":  # nothing stands beside `upload` to choose with
-            error.do = "name the file itself: `upload: folder/model.gguf`"
+        if error.do == SELECT:  # nothing stands beside `upload` to choose with
+            error.do = _UPLOAD[form]
         raise
 
 
 def local_sha256(path: Path, cache: Cache) -> tuple[str, int]:
     """Checksum and bytes of a file of this machine; read only when it is not as it was. Raises HubError."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             before = _identity(os.fstat(file.fileno()))
             key = f"{path.absolute()} {before}"

@@ -33,6 +33,11 @@ def ways_to_fit(demand: Demand, room: int) -> tuple[str, ...]:
     if demand.measures is None:
         return ()
     measures = demand.measures
+    if isinstance(measures, PagedMeasures) and measures.serving.kv is not None:
+        # As long as that stands, less context or fewer requests take as much.
+        counted = replace(measures, serving=replace(measures.serving, kv=None))
+        usual = f"its KV cache's size left out of args and env ({gib(counted.need.kv)} do)"
+        return (usual,) if _fits(counted, room) else _by_gguf(counted, room)
     ways = []
     contexts = range(measures.grain, measures.serving.context, measures.grain)
     if (tokens := _largest(contexts, lambda tokens: _context(measures, tokens), room)) is not None:
@@ -57,16 +62,16 @@ def ways_to_fit(demand: Demand, room: int) -> tuple[str, ...]:
 
 
 def _context(measures: Measures, tokens: int) -> Measures:
-    """The same with another context; a size of the cache that was set by hand goes with what it was for."""
+    """The same with another context. Each kind has a serving of its own type."""
     if isinstance(measures, GgufMeasures):
         return replace(measures, serving=replace(measures.serving, context=tokens))
-    return replace(measures, serving=replace(measures.serving, context=tokens, kv=None))
+    return replace(measures, serving=replace(measures.serving, context=tokens))
 
 
 def _parallel(measures: Measures, requests: int) -> Measures:
     if isinstance(measures, GgufMeasures):
         return replace(measures, serving=replace(measures.serving, parallel=requests))
-    return replace(measures, serving=replace(measures.serving, parallel=requests, kv=None))
+    return replace(measures, serving=replace(measures.serving, parallel=requests))
 
 
 def _by_gguf(measures: PagedMeasures, room: int) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ def _refuse_small(wanted: Demand) -> None:
     placement = msgspec.structs.replace(wanted.placement, memory=None)
     ways = ways_to_fit(replace(wanted, placement=placement), wanted.limit)
     raise DoesNotFit(
-        f"memory {gib(wanted.limit)} is less than the {gib(wanted.least)} it needs",
+        f"{wanted.placement.model}: memory {gib(wanted.limit)} is less than the {gib(wanted.least)} it needs",
         where=f"{wanted.placement.host} {wanted.placement.model}",
         do=", or ".join(["leave memory out", *([f"it would fit with {' or '.join(ways)}"] if ways else [])]),
     )

@@ -23,14 +23,15 @@ def bound_cpus(placement: Placement, allocation: Allocation, ranks: Sequence[str
     where, lists = f"{placement.host} {placement.model}", placement.bind.split("|")
     if len(lists) != len(ranks):
         raise HostError(
-            f"`{placement.bind}` binds threads of {len(lists)} ranks, and the model runs as {len(ranks)}",
+            f"`{placement.bind}` binds threads of {len(lists)} ranks, and {placement.model} runs as "
+            f"{len(ranks)}",
             where=where,
             do=f"write {len(ranks)} of them, such as {'|'.join(ranks)}, or leave it to sizing",
         )
     outside = parse_cpulist(placement.bind.replace("|", ",")) - parse_cpulist(allocation.cpuset)
     if outside:
         raise HostError(
-            f"threads are to be bound to CPUs {format_cpulist(outside)}, and the model runs on "
+            f"threads are to be bound to CPUs {format_cpulist(outside)}, and {placement.model} runs on "
             f"{allocation.cpuset}",
             where=where,
             do=f'bind to some of those, or write `cpus: "{_all(placement.bind)}"`',

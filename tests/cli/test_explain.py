@@ -36,6 +36,7 @@ def test_as_json_the_parts_add_up():
     ("arguments", "code", "says"),
     [
         (("gemma", *GENOA), 64, "no model gemma"),
+        (("inventories/one-genoa.yaml",), 64, "give a manifest with -i inventories/one-genoa.yaml"),
         ((*GENOA, "--ask-sudo-pass"), 64, "exclude each other"),
         (("-i", "inventories/two-servers.yaml", "--facts", "inventories/facts"), 1, "no facts of it are recorded"),
     ],

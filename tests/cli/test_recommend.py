@@ -193,6 +193,9 @@ def test_what_cannot_be_served_yet_is_said(tmp_path: Path, hub: RunningHub):
     ("arguments", "says"),
     [
         (["other"], "choose from: m"),
+        (["https://huggingface.co/org/new"], "write org/name as the Hub shows it"),
+        (["org/new/more"], "write org/name as the Hub shows it"),
+        (["inventory.yaml"], "give a manifest with -i"),
         (["--facts", ".", "--measure"], "--measure exclude each other"),
         (["--parallel", "0"], "--parallel"),
     ],

@@ -145,7 +145,9 @@ def test_a_model_without_a_record_is_named_and_nothing_of_it_is_planned(recorded
     done = cpudeploy("plan", "--facts", "facts", "--format", "json", cwd=tmp_path)
     host = json.loads(done.stdout)["hosts"]["here"]
     assert done.returncode == 1
-    assert host["unplanned"] == {"other": "nothing is recorded of its source"}
+    assert host["unplanned"] == {
+        "other": "nothing is recorded of its source; do: record it with `cpudeploy facts -o DIR`"
+    }
     assert {change["subject"] for change in host["changes"] if change["step"] == "container"} == {"m"}
 
 

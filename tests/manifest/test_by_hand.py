@@ -187,6 +187,12 @@ def test_where_nothing_is_lost_nothing_is_told(folder: Path, said: str):
         ),
         ("    args: [--max-len]\n", "12:12 `--max-len` lacks its value; write it behind: --max-len=…"),
         ("    args: [--max-len, --seed]\n", "12:12 `--max-len` lacks its value"),
+        ("    args: [--max-len, --parallel=2]\n", "12:12 `--max-len` lacks its value"),
+        (
+            "    args: [--max-len.x=3]\n",
+            "12:12 `--max-len.x` sets a part of `--max-len`, which has none; write `--max-len` alone",
+        ),
+        ("    args: [--, --seed]\n", "12:12 `--` ends the flags: what stands behind it is none; remove it"),
         ("    args: [--mmap=1]\n", "12:12 `--mmap` takes no value"),
         ("    args: [--cache=much]\n", "12:12 `--cache` is of another type"),
         ("    args: [-c, 3]\n    parallel: 4\n", "12:16 `-c` is less than a token for each of 4 requests"),

@@ -248,6 +248,7 @@ ONE_FAULT = [
         "3:27",
         "no home folder `~nouser` without `~`",
     ),
+    ("{path: /w/m.gguf}", "{upload: ~nouser/m.gguf}", "9:22", "no home folder `~nouser` without `~`"),
     ("address: 10.0.0.1", "ssh: {config: ~nouser/x}", "4:21", "no home folder `~nouser` without `~`"),
     ("address: 10.0.0.1", "engine: {use: manag}", "4:21", "must be install, existing or manage, not `manag`"),
     ("name: rag", "name: rag\nproxy: {http: proxy}", "3:15", "an http:// or https:// address"),

@@ -72,9 +72,9 @@ def test_two_lists_by_hand_are_two_ranks():
 
 def test_lists_that_do_not_fit_are_told_before_anything_is_done():
     plan = of_host(paged(cpus="0-1", bind="0-1|2-3"), facts(cores=cores(4), memory=64 * GIB))
-    assert "binds threads of 2 ranks, and the model runs as 1" in plan.unknown
+    assert "binds threads of 2 ranks, and full runs as 1" in plan.unknown
     plan = of_host(paged(cpus="0-1", bind="2-3"), facts(cores=cores(4), memory=64 * GIB))
-    assert "bound to CPUs 2-3, and the model runs on 0-1" in plan.unknown
+    assert "bound to CPUs 2-3, and full runs on 0-1" in plan.unknown
     assert plan.changes == ()
 
 

@@ -141,3 +141,27 @@ def test_a_file_that_a_plan_names_is_known_to_be_another_or_gone(tmp_path: Path)
     assert "changed since" in changed(file, None)
     path.unlink()
     assert "No such file" in changed(file, None)
+
+
+@pytest.mark.parametrize("form", ["gguf", "safetensors"])
+def test_what_is_no_file_is_refused_unread(tmp_path: Path, form: str) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "device.gguf").symlink_to("/dev/zero")
+    for name in ("pipe.gguf", "device.gguf"):
+        with pytest.raises(HubError, match="neither a file nor a folder"):
+            resolved(tmp_path, name, form)
+
+
+def test_a_pipe_in_the_place_of_a_planned_file_is_a_change(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "x.gguf")
+    (file,) = files(resolved(tmp_path, "x.gguf"))
+    path.unlink()
+    os.mkfifo(path)
+    assert "neither a file nor a folder" in changed(file, None)
+
+
+def test_a_pipe_that_is_called_like_a_shard_is_not_read(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "x-00001-of-00002.gguf")
+    os.mkfifo(tmp_path / "x-00002-of-00002.gguf")
+    with pytest.raises(HubError, match="00002"):
+        resolved(tmp_path, "x-00001-of-00002.gguf")

@@ -320,7 +320,9 @@ class TestAllocation:
 
     def test_one_that_does_not_hold_a_single_request_is_refused_with_numbers(self):
         whole = only(facts(), paged(context=8192, parallel=1)).need.kv
-        with pytest.raises(DoesNotFit, match=r"KV cache of 0\.8\d GiB .* 8192 tokens, which takes 0\.89 GiB"):
+        with pytest.raises(
+            DoesNotFit, match=r"full: a KV cache of 0\.8\d GiB .* 8192 tokens, which takes 0\.89 GiB"
+        ):
             only(facts(), paged(context=8192, parallel=1, kv=whole - 1))
 
     def test_a_version_that_no_overhead_is_for_is_told_as_such(self):
@@ -329,6 +331,13 @@ class TestAllocation:
         wanted = msgspec.structs.replace(wanted, backends={**wanted.backends, "vllm": vllm})
         with pytest.raises(NotYet, match=r"none of the overheads .*vllm-openai-cpu:v0\.32\.0"):
             allocate(wanted, "one", facts(), known(paged()), BOOKS)
+
+    def test_where_it_is_what_does_not_fit_only_leaving_it_out_helps(self):
+        with pytest.raises(DoesNotFit) as caught:
+            only(facts(), paged(context=8192, parallel=4, kv=200 * GIB))
+        assert "with its KV cache's size left out of args and env (3.51 GiB do)" in caught.value.do
+        assert "context" not in caught.value.do
+        assert only(facts(), paged(context=8192, parallel=4))
 
     def test_files_that_nobody_can_read_need_memory_and_cache_said(self):
         wish = paged(source=HostPath(path="/srv/full"))
