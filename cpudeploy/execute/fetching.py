@@ -99,7 +99,7 @@ def login_for(file: WeightFile, url: str, secrets: Secrets) -> dict[str, str]:
     mine, theirs = urlsplit(file.token_for), urlsplit(url)
     if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc) or not theirs.path.startswith(mine.path):
         return {}
-    token = secrets.get(file.token).reveal()
+    token = secrets.token(file.token).reveal()
     headers = {"Authorization": f"Bearer {token}"}
     if file.token_cookie:
         headers["Cookie"] = f"{file.token_cookie}={token}"
