@@ -6,6 +6,7 @@ In: the path of a GGUF file or of a folder. Out: its files and what they say. No
 from __future__ import annotations
 
 import itertools
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,13 @@ def read_local(path: Path, form: Format, *, quant: str | None = None) -> LocalMo
             chosen = select(_listed(path), quant=quant, globs=(), form=form, where=where)
         else:
             folder = path.parent
-            path.stat()
-            names = [file.name for file in _files(folder, "*") if same_model(file.name, path.name)]
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise HubError("is neither a file nor a folder", where=where, do="name a model's file")
+            names = [
+                file.name
+                for file in _files(folder, "*")
+                if same_model(file.name, path.name) and file.is_file()
+            ]
             listed = [Listed(name, (folder / name).stat().st_size) for name in names]
             chosen = select(listed, quant=None, globs=(), form="gguf", where=where)
         sizes = {file.path: file.size for file in chosen.files}

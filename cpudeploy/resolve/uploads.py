@@ -6,6 +6,7 @@ hashed once, and again when its size, times or inode are others.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,12 @@ _AT_ONCE = 2
 def from_here(source: Upload, base: str, form: Format, cache: Cache) -> ResolvedWeights:
     """The model of `source`, seen from the folder `base`. Raises HubError where it can't be read, or a link
     in it leads elsewhere."""
-    path = Path(base, Path(source.path).expanduser())
+    try:
+        path = Path(base, Path(source.path).expanduser())
+    except RuntimeError:
+        raise HubError(
+            "lies in a home that nobody has", where=source.path, do="write its whole path"
+        ) from None
     found = _read(path, form)
     chosen = found.chosen
     paths = [found.folder / file.path for file in chosen.files]
@@ -57,8 +63,9 @@ def _read(path: Path, form: Format) -> LocalModel:
     try:
         return read_local(path, form)
     except HubError as error:
-        if path.is_dir() and form == "gguf":  # nothing stands beside `upload` to choose with
-            error.do = "name the file itself: `upload: folder/model.gguf`"
+        with contextlib.suppress(OSError):  # what can't be looked at is told already
+            if path.is_dir() and form == "gguf":  # nothing stands beside `upload` to choose with
+                error.do = "name the file itself: `upload: folder/model.gguf`"
         raise
 
 

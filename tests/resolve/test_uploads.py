@@ -141,3 +141,19 @@ def test_a_file_that_a_plan_names_is_known_to_be_another_or_gone(tmp_path: Path)
     assert "changed since" in changed(file, None)
     path.unlink()
     assert "No such file" in changed(file, None)
+
+
+@pytest.mark.parametrize("path", ["~no-such-user/m.gguf", "m" * 300 + ".gguf", "pipe.gguf", "locked/m.gguf"])
+def test_a_path_that_gives_nothing_to_read_is_told(tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "locked").write_bytes(b"no folder")
+    with pytest.raises(HubError) as refused:
+        resolved(tmp_path, path)
+    assert refused.value.do
+
+
+def test_a_pipe_beside_a_shard_is_no_shard(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "x-00001-of-00002.gguf")
+    os.mkfifo(tmp_path / "x-00002-of-00002.gguf")
+    with pytest.raises(HubError, match="shards 2 of 2 are missing"):
+        resolved(tmp_path, "x-00001-of-00002.gguf")
