@@ -23,7 +23,7 @@ from ..errors import HubError
 from ..secrets import Secret
 from .files import DEADLINE_S
 from .selection import Listed
-from .snapshots import Asked, Distant, Listing, Site, checked
+from .snapshots import Asked, Distant, Listing, Site, TokenWanted, checked
 from .web import CONNECT_S, open_client, read_body, reason, trust
 
 MODELSCOPE = "https://modelscope.cn"
@@ -141,7 +141,7 @@ def _refused(status: int, endpoint: str, *, with_token: bool) -> HubError:
             do="check that the token's account may read it",
         )
     if status in (401, 403):
-        return HubError("not found, or only with a token", where=endpoint, do=_IF_PRIVATE)
+        return TokenWanted("not found, or only with a token", where=endpoint, do=_IF_PRIVATE)
     if status in (400, 404):
         return HubError(
             "no such repository or revision",
