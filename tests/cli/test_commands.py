@@ -27,7 +27,8 @@ def cpudeploy(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.Compl
     done = subprocess.run(
         [sys.executable, "-m", "cpudeploy", *arguments],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        # Wide, so that no sentence a test looks for is wrapped: a test runner may set a narrow one.
+        env={**os.environ, "COLUMNS": "240", "PYTHONPATH": str(ROOT), **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
