@@ -87,7 +87,7 @@ def _listed(folder: Path) -> list[Listed]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Files, without what version control and downloads keep for themselves; links to folders aren't followed."""
+    """Files, but those that version control and downloads keep for themselves; links to folders are none."""
     for root, folders, names in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith(".")]
         files = (Path(root, name) for name in names if not name.startswith("."))
