@@ -56,6 +56,12 @@ class Secret:
     __str__ = __repr__
 
 
+def login(token: Secret, cookie: str = "") -> dict[str, str]:
+    """The headers that carry a token, in the cookie of that name, too, where there is one."""
+    headers = {"Authorization": f"Bearer {token.reveal()}"}
+    return headers | {"Cookie": f"{cookie}={token.reveal()}"} if cookie else headers
+
+
 class Secrets:
     """Resolves references once and remembers them. `base` is the manifest's folder."""
 

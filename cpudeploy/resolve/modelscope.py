@@ -20,7 +20,7 @@ from urllib.parse import quote_plus
 import httpx
 
 from ..errors import HubError
-from ..secrets import Secret
+from ..secrets import login
 from .files import DEADLINE_S
 from .selection import Listed
 from .snapshots import Asked, Distant, Listing, Site, TokenWanted, checked
@@ -71,11 +71,6 @@ class Scope(Site):
         return Listing(hashlib.sha256(lines.encode()).hexdigest()[:40], files)
 
 
-def login(token: Secret) -> dict[str, str]:
-    """The headers that carry a token."""
-    return {"Authorization": f"Bearer {token.reveal()}", "Cookie": f"{COOKIE}={token.reveal()}"}
-
-
 def _entries(address: str, asked: Asked) -> list[Mapping[str, Any]]:
     """The files among what one answer lists."""
     data = _answer(address, asked)
@@ -99,7 +94,7 @@ def _answer(address: str, asked: Asked) -> Any:
         with (
             open_client(trust()) as client,
             client.stream(
-                "GET", address, headers=login(asked.token) if asked.token else {}, timeout=timeout
+                "GET", address, headers=login(asked.token, COOKIE) if asked.token else {}, timeout=timeout
             ) as response,
         ):
             status = response.status_code
