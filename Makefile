@@ -28,7 +28,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/pytest -m "not lab" -n 2 --durations=10
+	$(BIN)/pytest -m "not lab" -n 3 --durations=10
 
 # One lab for all workers; a file's tests stay in one worker, with hosts of their own.
 lab-test: $(READY)

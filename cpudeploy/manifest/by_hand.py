@@ -16,7 +16,7 @@ from typing import Any
 from ..types.cpulist import format_cpulist, parse_cpulist
 from ..types.playbook import ByHand, Playbook, Value
 from .document import Node
-from .flags import repeats
+from .flags import spells
 from .playbooks import parameter_fault
 from .problems import Problems, show
 from .settings import Settings
@@ -102,7 +102,7 @@ def _flags(
     rest = iter(items)
     for node in rest:
         name, equals, value = str(node.value).partition("=")
-        entry = next((e for e in playbook.by_hand if any(repeats(name, flag) for flag in e.flags)), None)
+        entry = next((e for e in playbook.by_hand if any(spells(name, flag) for flag in e.flags)), None)
         if entry is None:
             left.append(node)
         elif entry.gives is not None:

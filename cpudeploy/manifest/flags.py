@@ -1,6 +1,7 @@
 """Command-line flags as engines read them. In: an argument, a playbook. Out: which of its flags it is. Pure.
 
-`--flag=value` repeats `--flag`, `--some_flag` repeats `--some-flag`, and `--flag.key` sets part of `--flag`.
+`--flag=value` repeats `--flag`, `--some_flag` repeats `--some-flag`, `--flag.key` sets part of `--flag`, and
+`-n2` is `-n 2`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,16 @@ from collections.abc import Iterator
 from ..types.playbook import Playbook
 
 
+def spells(name: str, flag: str) -> bool:
+    """Whether a name, without any value, is this flag's."""
+    return name == flag or (flag.startswith("--") and _dashed(name) == _dashed(flag))
+
+
 def repeats(argument: str, flag: str) -> bool:
-    """Whether an argument gives this flag."""
+    """Whether an argument gives this flag, or a part of it."""
     given = _name(argument)
-    return given == flag or (flag.startswith("--") and _dashed(given) == _dashed(flag))
+    glued = len(flag) == 2 and given.startswith(flag) and given[2:].isdecimal()
+    return glued or spells(given, flag)
 
 
 def flag_conflict(argument: str, playbook: Playbook) -> tuple[str, str | None] | None:

@@ -77,7 +77,9 @@ def _smaller(wish: Placement, written: Placement | None, choices: Sequence[Choic
             ]
             if ways:
                 tokens, requests = max(ways, key=lambda way: (way[0] * way[1], way))
-                why = f"{context} × {wish.parallel} does not fit in any quantisation there is"
+                why = (
+                    f"{context} × {wish.parallel} does not fit by backend {wish.backend} in any quantisation"
+                )
                 return _advice(wish, written, choice, tokens, requests, why)
     return None
 

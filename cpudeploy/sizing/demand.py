@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from ..errors import DoesNotFit, NotYet
 from ..types.allocation import MemoryNeed
 from ..types.base import Unknown
@@ -64,7 +66,18 @@ class Demand:
         return self.measures.cells if self.measures is not None else self.context * self.placement.parallel
 
     def split(self, ranks: int) -> Demand:
-        """The same with the model split into so many ranks."""
+        """The same with the model split into so many ranks. Raises DoesNotFit where a limit that was said is
+        no more than their caches."""
+        if self.measures is None and self.need.kv:
+            more = self.need.kv * (ranks - 1)
+            if more >= self.need.engine:
+                raise DoesNotFit(
+                    f"memory {gib(self.need.total)} is no more than the KV caches of {ranks} ranks",
+                    where=f"{self.placement.host} {self.placement.model}",
+                    do="say more `memory`, or a smaller size of the cache: each rank has its own",
+                )
+            need = msgspec.structs.replace(self.need, kv=self.need.kv + more, engine=self.need.engine - more)
+            return replace(self, need=need)
         if not isinstance(self.measures, PagedMeasures):
             return self
         measures = replace(self.measures, serving=replace(self.measures.serving, ranks=ranks))
@@ -74,8 +87,8 @@ class Demand:
 def demand(
     placement: Placement, weights: ResolvedWeights, playbook: Playbook, backend: Backend, facts: Facts
 ) -> Demand:
-    """With one rank. Raises DoesNotFit for a context the model does not know and a KV cache that does not
-    hold it, NotYet where nothing tells its memory."""
+    """With one rank. Raises DoesNotFit for a context the model does not know, NotYet where nothing tells its
+    memory."""
     params = playbook.params_with(backend.params, placement.params)
     context = _context(placement, weights.shape)
     measures: Measures | None = None
@@ -90,11 +103,11 @@ def demand(
                 overhead=backend.overhead,
                 kv=placement.kv,
             )
-            measures = _paged(placement, weights, weights.shape, weights.tensors, serving)
+            measures = _paged(weights, weights.shape, weights.tensors, serving)
     return Demand(
         placement=placement,
         context=context,
-        need=_said(placement, weights, playbook) if measures is None else measures.need,
+        need=_said(placement, weights, playbook, backend) if measures is None else measures.need,
         measures=measures,
         variants=weights.variants,
         params=params,
@@ -145,21 +158,28 @@ def _gguf(
     return GgufMeasures(shape, tensors, serving, _file_bytes(weights) - projector)
 
 
-def _paged(
-    placement: Placement, weights: ResolvedWeights, shape: ModelShape, tensors: Tensors, serving: Paged
-) -> PagedMeasures:
+def _paged(weights: ResolvedWeights, shape: ModelShape, tensors: Tensors, serving: Paged) -> PagedMeasures:
     size = _file_bytes(weights)
     sizes = [file.size for file in weights.files if not isinstance(file.size, Unknown)]
-    least = request_bytes(shape, serving)
-    if placement.kv is not None and placement.kv < least:
-        usual = cache_bytes(shape, replace(serving, kv=None))
+    return PagedMeasures(shape, tensors, serving, size, max(sizes, default=size))
+
+
+def refuse_short_cache(wanted: Demand) -> None:
+    """Raises DoesNotFit for a KV cache set by hand that does not hold one request, with the ranks it has."""
+    measures, placement = wanted.measures, wanted.placement
+    if not isinstance(measures, PagedMeasures):
+        return
+    serving, kv = measures.serving, measures.serving.kv
+    least = request_bytes(measures.shape, serving)
+    if kv is not None and kv < least:
+        usual = cache_bytes(measures.shape, replace(serving, kv=None))
+        each = f" for each of {serving.ranks} ranks" if serving.ranks > 1 else ""
         raise DoesNotFit(
-            f"a KV cache of {gib(placement.kv)} does not hold one request of {serving.context} tokens, which "
-            f"takes {gib(least)}",
+            f"a KV cache of {gib(kv)}{each} does not hold one request of {serving.context} tokens, "
+            f"which takes {gib(least)}",
             where=f"{placement.host} {placement.model}",
             do=f"lower context, or leave the size out: context and parallel are then given {gib(usual)}",
         )
-    return PagedMeasures(shape, tensors, serving, size, max(sizes, default=size))
 
 
 def _element(params: Mapping[str, Any], facts: Facts) -> int:
@@ -170,15 +190,14 @@ def _element(params: Mapping[str, Any], facts: Facts) -> int:
     return 4 if kind == "float32" else 2
 
 
-def _said(placement: Placement, weights: ResolvedWeights, playbook: Playbook) -> MemoryNeed:
+def _said(placement: Placement, weights: ResolvedWeights, playbook: Playbook, backend: Backend) -> MemoryNeed:
     """The need as the manifest says it. Raises NotYet where it does not, and where an engine has to be told a
     part of it that nobody can work out."""
-    known = playbook.memory in ("gguf", "paged")
-    why = (
-        f"what {weights.source} is made of can't be read from here"
-        if known
-        else f"playbook {playbook.name} does not know how"
-    )
+    why = f"what {weights.source} is made of can't be read from here"
+    if playbook.memory not in ("gguf", "paged"):
+        why = f"playbook {playbook.name} does not know how"
+    elif playbook.memory == "paged" and backend.overhead is None:
+        why = f"none of the overheads of playbook {playbook.name} is for the version of {backend.image}"
     where = f"{placement.host} {placement.model}"
     if placement.memory is None:
         raise NotYet(

@@ -124,8 +124,11 @@ def _few(wish: Placement, vllm: Choice, llama: Choice | None) -> Iterator[str]:
     if llama is None or not _is_usual(llama):
         yield f"{told}: of a quantised file llama.cpp reads half as much for each step, or less"
     else:
-        times = vllm.size / llama.size
-        yield f"{told}: each step reads {times:.1f} times what llama.cpp reads of {llama.quant}"
+        # By what is computed with, where that was worked out: 16 bits in a file may be 32 in memory.
+        read, less = vllm.size, llama.size
+        if vllm.speed and llama.speed:
+            read, less = vllm.speed.read, llama.speed.read
+        yield f"{told}: each step reads {read / less:.1f} times what llama.cpp reads of {llama.quant}"
 
 
 def _cpu_for(facts: Facts) -> Iterator[str]:

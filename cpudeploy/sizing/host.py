@@ -16,14 +16,14 @@ from ..types.playbook import Playbook
 from ..types.release import Instance
 from ..types.resolved import Resolved
 from .cores import Share, Wish, share_cores
-from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of
+from .demand import DEFAULT_CONTEXT, Demand, demand, reasons_of, refuse_short_cache
 from .fit import ways_to_fit
 from .machine import machine
 from .memory import Binding, Seat, bind, gib, node_rooms, room, shown
 from .paged.kv import cache_bytes, whole_requests
 from .paged.measures import PagedMeasures
 from .ranks import Split, divides, nodes_of, rank_cpus, split_of
-from .running import is_others, kept_limit, kept_wish, running_instance
+from .running import is_others, kept_limit, kept_wish, ranks_of, running_instance
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,27 @@ class Sizing:
             homes=split.homes,
             bound=wanted.bound,
         )
-        return wish if self.repack else kept_wish(self.deployment.name, placement, facts, wish)
+        if self.repack:
+            return wish
+        playbook = self.deployment.backends[placement.backend].playbook
+        return kept_wish(self.deployment.name, placement, playbook, facts, wish)
 
     def _ask(self, wanted: Demand, share: Share, split: Split, facts: Facts) -> _Ask:
         placement = wanted.placement
-        ranks = _ranks(wanted, share, split.ranks)
-        wanted = wanted.split(ranks)
-        lists = rank_cpus(share.cpuset, share.threads, facts, ranks) if wanted.bound else ()
         running = None if self.repack else running_instance(self.deployment.name, placement.model, facts)
         image = self.resolved.images.get(placement.backend)
-        kept = kept_limit(wanted, running, image.reference if image is not None else "")
+        playbook = self.deployment.backends[placement.backend].playbook
+        kept = kept_limit(wanted, running, playbook, image.reference if image is not None else "")
+        stays = running if kept is not None and share.kept else None
+        ranks = _ranks(wanted, share, split.ranks, stays)
+        if wanted.bound and running is not None and ranks_of(running) not in (0, ranks):
+            kept = None  # of another number of parts
+        wanted = wanted.split(ranks)
+        lists = rank_cpus(share.cpuset, share.threads, facts, ranks) if wanted.bound else ()
         if kept is None:
+            refuse_short_cache(wanted)
             _refuse_small(wanted)
-        elif running is not None and running.kv and share.kept:
+        elif running is not None and running.kv:
             # What the engine was told stays, even if it would be counted otherwise today.
             wanted = replace(wanted, need=msgspec.structs.replace(wanted.need, kv=running.kv))
         return _Ask(
@@ -101,15 +109,27 @@ class Sizing:
         )
 
 
-def _ranks(wanted: Demand, share: Share, needed: int) -> int:
-    """Of a model that was given these cores: a rank for each node they lie in; of shared ones as many as it
-    needs; no more than its heads can be dealt out to."""
+def _ranks(wanted: Demand, share: Share, needed: int, stays: Instance | None) -> int:
+    """Of a model that was given these cores: as many as it has, if all of it stays; else a rank for each node
+    they lie in; of shared ones as many as it needs; no more than its heads can be dealt out to. Raises
+    DoesNotFit where more were written by hand."""
     if not wanted.bound or min(share.nodes, default=-1) < 0:
         return 1
-    if wanted.placement.bind and "|" in wanted.placement.bind:
-        return wanted.placement.bind.count("|") + 1
-    most = min(len(share.nodes), needed if wanted.placement.cpus == "shared" else len(share.nodes))
     shape = wanted.measures.shape if wanted.measures is not None else None
+    bind = wanted.placement.bind or ""
+    if "|" in bind:
+        ranks = bind.count("|") + 1
+        if shape is not None and shape.heads and not divides(shape, ranks):
+            raise DoesNotFit(
+                f"`{bind}` binds threads of {ranks} ranks, and the model's {shape.heads} heads can't be "
+                "dealt out to so many",
+                where=f"{wanted.placement.host} {wanted.placement.model}",
+                do="bind to one list of CPUs in one NUMA node, or leave it to sizing",
+            )
+        return ranks
+    if stays is not None and ranks_of(stays):
+        return ranks_of(stays)
+    most = min(len(share.nodes), needed if wanted.placement.cpus == "shared" else len(share.nodes))
     return max(ranks for ranks in range(1, most + 1) if divides(shape, ranks))
 
 

@@ -2,13 +2,14 @@
 what they hold, limits that are kept. Pure.
 
 A model whose wishes did not change keeps what it has: a newer version that estimates otherwise, or somebody
-else's container, is no reason for a restart.
+else's container, is no reason for a restart. What one engine was given says nothing of another's needs.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ..types.cpulist import told_cpulist
 from ..types.deployment import Placement
 from ..types.facts import Container, Facts
 from ..types.names import container_name, old_name
@@ -34,24 +35,27 @@ def is_others(container: Container, deployment: str) -> bool:
     return container.mark.deployment != deployment
 
 
-def kept_wish(deployment: str, placement: Placement, facts: Facts, wish: Wish) -> Wish:
-    """A wish with what it has now and may keep: it did not change, or its record is lost."""
+def kept_wish(deployment: str, placement: Placement, playbook: str, facts: Facts, wish: Wish) -> Wish:
+    """A wish with what it has now and may keep: it did not change, or its record is lost. playbook: the name
+    of the one that is wanted; another engine keeps the cores, and has its own number of threads."""
     running = running_instance(deployment, placement.model, facts)
     if running is None:
         container = _container(deployment, placement.model, facts)
         return wish if container is None else replace(wish, running=container.cpuset)
     if running.cpus != placement.cpus:
         return wish
+    if running.playbook != playbook:
+        return replace(wish, running=running.container.cpuset)
     return replace(
         wish, running=running.container.cpuset, threads=running.threads, batch=running.threads_batch
     )
 
 
-def kept_limit(wanted: Demand, running: Instance | None, image: str) -> int | None:
-    """The limit of the running container while all that its need comes from is as it was, in bytes. image:
-    the reference that is wanted, empty where nobody looked: versions of engines that are told the size of
-    their cache differ by gigabytes."""
-    if running is None:
+def kept_limit(wanted: Demand, running: Instance | None, playbook: str, image: str) -> int | None:
+    """The limit of the running container while all that its need comes from is as it was, in bytes. playbook:
+    the name of the one that is wanted. image: the reference, empty where nobody looked: versions of engines
+    that are told the size of their cache differ by gigabytes."""
+    if running is None or running.playbook != playbook:
         return None
     placement = wanted.placement
     now = (wanted.context, placement.parallel, wanted.tree, placement.memory, placement.kv)
@@ -60,6 +64,12 @@ def kept_limit(wanted: Demand, running: Instance | None, image: str) -> int | No
     # A parameter that the record does not know of came with a newer playbook: nobody wished for it.
     told = all(running.params.get(name, value) == value for name, value in wanted.params.items())
     return running.container.memory if same and told else None
+
+
+def ranks_of(running: Instance) -> int:
+    """Parts that an engine which binds its own threads runs the model in: each has a NUMA node of its own. 0
+    where it is bound to none."""
+    return len(told_cpulist(running.container.cpuset_mems))
 
 
 def _container(deployment: str, model: str, facts: Facts) -> Container | None:

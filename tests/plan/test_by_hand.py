@@ -8,7 +8,8 @@ from cpudeploy.types.deployment import Placement
 from cpudeploy.types.facts import Facts
 from cpudeploy.types.plan import HostPlan, Plan
 from cpudeploy.types.release import read_release
-from tests.engines import BOOKS, both, known, paged
+from cpudeploy.types.shape import AttentionLayers
+from tests.engines import BOOKS, both, known, paged, small
 from tests.factories import GIB, cores, facts
 from tests.simulated import SimulatedHost
 from tests.sizing.machines import numa
@@ -75,3 +76,10 @@ def test_lists_that_do_not_fit_are_told_before_anything_is_done():
     plan = of_host(paged(cpus="0-1", bind="2-3"), facts(cores=cores(4), memory=64 * GIB))
     assert "bound to CPUs 2-3, and the model runs on 0-1" in plan.unknown
     assert plan.changes == ()
+
+
+def test_more_ranks_than_heads_can_be_dealt_out_to_are_refused():
+    odd = small(heads=15, attention=(AttentionLayers(layers=28, kv_heads=5, key_length=64, value_length=64),))
+    wish = paged(cpus="0-3,4-7", bind="0-3|4-7")
+    plan = make_plan(both(wish), BOOKS, {"one": numa(4, 2)}, known(wish, shape=odd), origin="here")
+    assert "15 heads can't be dealt out" in plan.hosts["one"].unknown

@@ -12,8 +12,9 @@ from cpudeploy.types.deployment import Placement
 from cpudeploy.types.plan import Plan
 from cpudeploy.types.playbook import Overhead
 from tests.engines import BOOKS, NEWEST, both, known, paged
-from tests.factories import GIB, facts
+from tests.factories import GIB, cores, facts, placement
 from tests.simulated import SimulatedHost
+from tests.sizing.machines import numa
 
 WISH = paged(context=8192, parallel=2)
 COARSE = msgspec.structs.replace(NEWEST, kv="GiB")
@@ -69,3 +70,42 @@ def test_a_size_set_by_hand_is_followed_by_the_limit(host: SimulatedHost):
     after = allotted(planned(host, msgspec.structs.replace(WISH, kv=6 * GIB)))
     assert (after.need.kv, after.cpuset) == (6 * GIB, before.cpuset)
     assert after.memory - before.memory >= 4 * GIB
+
+
+def carried_out(host: SimulatedHost, wish: Placement, overhead: Overhead = NEWEST) -> Allocation:
+    plan = planned(host, wish, overhead)
+    assert execute(plan, lambda _: host, lambda event: None).hosts["one"].status == "done"
+    return allotted(plan)
+
+
+def test_an_estimate_that_would_split_a_model_among_nodes_today_splits_nothing_that_runs():
+    host = SimulatedHost(numa(8, 2, memory=9 * GIB))
+    shared = msgspec.structs.replace(WISH, cpus="shared")
+    assert carried_out(host, shared).ranks == 1
+    much = msgspec.structs.replace(NEWEST, engine_mib=NEWEST.engine_mib + 4096)
+    assert allotted(planned(SimulatedHost(numa(8, 2, memory=9 * GIB)), shared, much)).ranks == 2
+    assert planned(host, shared, much).empty
+
+
+def test_cores_in_another_node_as_well_bring_the_memory_that_two_ranks_need():
+    host = SimulatedHost(numa(8, 2))
+    carried_out(host, msgspec.structs.replace(WISH, cpus="numa:0"))
+    wide = msgspec.structs.replace(WISH, cpus="0-3,8-11")
+    after = carried_out(host, wide)
+    assert after.memory == allotted(planned(SimulatedHost(numa(8, 2)), wide, NEWEST)).memory
+    assert planned(host, wide, NEWEST).empty
+
+
+@pytest.mark.parametrize("first", ["llama", "vllm"])
+def test_another_engine_keeps_the_cores_and_gets_its_own_threads_and_limit(first: str):
+    processor = cores(16) if first == "llama" else cores(8, smt=2)
+    found = facts(cores=processor, memory=64 * GIB)
+    one, other = placement(WISH.model), paged(WISH.model)
+    if first == "vllm":
+        one, other = other, one
+    host = SimulatedHost(found)
+    before = carried_out(host, one)
+    after, fresh = allotted(planned(host, other)), allotted(planned(SimulatedHost(found), other))
+    assert (after.cpuset, after.kept) == (before.cpuset, True)
+    assert (after.threads, after.threads_batch) == (fresh.threads, fresh.threads_batch)
+    assert after.memory == fresh.memory != before.memory

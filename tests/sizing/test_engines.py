@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -175,3 +177,25 @@ def test_sixteen_bits_read_more_than_a_quantised_file():
 def test_what_is_advised_stays_with_the_engine_of_the_manifest():
     found = told(machine(), safetensors(parallel=2))
     assert (found.advice.quant, found.advice.lines) == ("BF16", ())
+
+
+def test_what_does_not_fit_by_the_manifests_engine_is_not_said_of_the_other():
+    found = told(machine(memory=10 * GIB), safetensors(parallel=16, context=8192))
+    both = rows(found)
+    assert both["vllm", "BF16"].wish is None
+    assert found.advice.parallel < 16
+    assert "does not fit by backend vllm" in found.advice.why
+
+
+def test_what_a_step_reads_is_told_of_what_is_computed_with():
+    """A processor without bfloat16 computes in 32 bits what the file has in 16."""
+    wish = safetensors(parallel=2, context=2048)
+    narrow, wide = (
+        rows(told(machine(flags, bandwidth=100 * 10**9), wish))["vllm", "BF16"].speed.read
+        for flags in (BF16, NEW)
+    )
+    assert wide == 2 * narrow
+    said = "; ".join(told(machine(NEW, bandwidth=100 * 10**9), wish).engine.reasons)
+    quick = "; ".join(told(machine(BF16, bandwidth=100 * 10**9), wish).engine.reasons)
+    times = [float(re.search(r"each step reads ([0-9.]+) times", text)[1]) for text in (quick, said)]
+    assert times[1] == pytest.approx(2 * times[0], rel=0.05)

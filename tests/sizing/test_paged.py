@@ -10,6 +10,7 @@ import pytest
 
 from cpudeploy.errors import DoesNotFit, NotYet
 from cpudeploy.resolve.config import shape_of
+from cpudeploy.sizing import allocate
 from cpudeploy.sizing.paged.kv import GIB, Pool, cache_bytes, pool_of, request_bytes
 from cpudeploy.sizing.paged.need import paged_need, start_bytes
 from cpudeploy.sizing.paged.serving import BLOCK, Paged
@@ -18,7 +19,7 @@ from cpudeploy.types.deployment import HostPath
 from cpudeploy.types.facts import Facts, Node
 from cpudeploy.types.playbook import Overhead
 from cpudeploy.types.shape import AttentionLayers, ModelShape, Tensors
-from tests.engines import BOOKS, NEWEST, VLLM, allocated, both, full, paged, small
+from tests.engines import BOOKS, NEWEST, VLLM, allocated, both, full, known, paged, small
 from tests.factories import cores, facts, placement, resolved
 
 from .machines import numa, untold
@@ -31,6 +32,14 @@ WIDE = small(
     feed_forward=512,
     vocabulary=1024,
     attention=(AttentionLayers(layers=16, kv_heads=32, key_length=256, value_length=256),),
+)
+SMOL = small(
+    layers=30,
+    embedding=576,
+    heads=9,
+    feed_forward=1536,
+    vocabulary=49152,
+    attention=(AttentionLayers(layers=30, kv_heads=3, key_length=64, value_length=64),),
 )
 TINY = small(
     layers=2,
@@ -210,8 +219,9 @@ class TestNeed:
             (small(), 1137, 2304, 4, 1024, 4669),
             (WIDE, 269, 3072, 2, 3136, 5433),
             (TINY, 0, 2048, 2, 1024, 2486),
+            (SMOL, 257, 2048, 2, 93, 2792),
         ],
-        ids=["Qwen3-0.6B", "wide heads", "tiny"],
+        ids=["Qwen3-0.6B", "wide heads", "tiny", "SmolLM2-135M, compiling"],
     )
     def test_what_servers_of_the_newest_version_held_at_most(
         self, shape: ModelShape, weights: int, context: int, parallel: int, kv: int, measured: int
@@ -313,13 +323,18 @@ class TestAllocation:
         with pytest.raises(DoesNotFit, match=r"KV cache of 0\.8\d GiB .* 8192 tokens, which takes 0\.89 GiB"):
             only(facts(), paged(context=8192, parallel=1, kv=whole - 1))
 
+    def test_a_version_that_no_overhead_is_for_is_told_as_such(self):
+        wanted = both(paged())
+        vllm = msgspec.structs.replace(wanted.backends["vllm"], overhead=None)
+        wanted = msgspec.structs.replace(wanted, backends={**wanted.backends, "vllm": vllm})
+        with pytest.raises(NotYet, match=r"none of the overheads .*vllm-openai-cpu:v0\.32\.0"):
+            allocate(wanted, "one", facts(), known(paged()), BOOKS)
+
     def test_files_that_nobody_can_read_need_memory_and_cache_said(self):
         wish = paged(source=HostPath(path="/srv/full"))
         lost = resolved(wish, shape=None, tensors=None)
 
         def asked(**said: int) -> Allocation:
-            from cpudeploy.sizing import allocate
-
             given = msgspec.structs.replace(wish, **said)
             return allocate(both(given), "one", facts(), lost, BOOKS)["full"]
 
@@ -406,6 +421,27 @@ class TestCores:
         found = only(numa(8, 2), paged(cpus="0-3,8-11"))
         assert (found.ranks, found.threads, found.mems) == (2, 6, "0-1")
         assert found.cpuset == "0-3,8-11"
+
+    def test_a_cache_by_hand_is_each_ranks_and_has_to_hold_its_part_only(self):
+        wish = paged(cpus="0-3,8-11", context=16384, parallel=1)
+        part = only(numa(8, 2), wish).need.kv // 2
+        by_hand = msgspec.structs.replace(wish, kv=part)
+        assert only(numa(8, 2), by_hand).need.kv == 2 * part
+        with pytest.raises(DoesNotFit, match="for each of 2 ranks does not hold one request of 16384"):
+            only(numa(8, 2), msgspec.structs.replace(wish, kv=part - 1))
+
+    def test_ranks_of_files_that_nobody_can_read_have_a_cache_each(self):
+        wish = paged(source=HostPath(path="/srv/full"), cpus="0-3,8-11", bind="0-3|8-11", memory=9 * GIB)
+        lost = resolved(wish, shape=None, tensors=None)
+
+        def asked(kv: int) -> Allocation:
+            given = msgspec.structs.replace(wish, kv=kv)
+            return allocate(both(given), "one", numa(8, 2), lost, BOOKS)["full"]
+
+        found = asked(2 * GIB)
+        assert (found.ranks, found.need.kv, found.need.total) == (2, 4 * GIB, 9 * GIB)
+        with pytest.raises(DoesNotFit, match="KV caches of 2 ranks"):
+            asked(5 * GIB)
 
     def test_two_of_them_are_dealt_a_node_each(self):
         found = allocated(numa(8, 2), paged("a"), paged("b", port=8101))

@@ -10,7 +10,7 @@ from .kv import pool_of
 from .need import paged_need, start_bytes
 from .serving import BLOCK, Paged
 
-_TYPES = {2: "16-bit numbers", 4: "32-bit numbers"}
+_TYPES = {2: "16-bit numbers", 4: "32-bit numbers; `dtype: bfloat16` halves them"}
 
 
 @dataclass(frozen=True)
