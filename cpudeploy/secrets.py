@@ -56,6 +56,12 @@ class Secret:
     __str__ = __repr__
 
 
+def login(token: Secret, cookie: str = "") -> dict[str, str]:
+    """The headers that carry a token, in the cookie of that name, too, where there is one."""
+    headers = {"Authorization": f"Bearer {token.reveal()}"}
+    return headers | {"Cookie": f"{cookie}={token.reveal()}"} if cookie else headers
+
+
 class Secrets:
     """Resolves references once and remembers them. `base` is the manifest's folder."""
 
@@ -76,17 +82,25 @@ class Secrets:
 
         Raises SecretError for what can't be sent, or would be read as something else.
         """
+        secret = self._sendable(ref, "API key")
+        if secret.reveal().startswith("#"):
+            raise SecretError(
+                f"the API key {ref} begins with #: engines take such a line of a key file for a comment",
+                do="let it begin with another character",
+            )
+        return secret
+
+    def token(self, ref: SecretRef) -> Secret:
+        """A secret that a site of models is sent in a header. Raises SecretError for what can't be sent."""
+        return self._sendable(ref, "token")
+
+    def _sendable(self, ref: SecretRef, what: str) -> Secret:
         secret = self.get(ref)
         value = secret.reveal()
         if not (value.isascii() and value.isprintable()) or value != value.strip():
             raise SecretError(
-                f"the API key {ref} can't be sent in a header",
+                f"the {what} {ref} can't be sent in a header",
                 do="use printable ASCII characters, without spaces at the ends",
-            )
-        if value.startswith("#"):
-            raise SecretError(
-                f"the API key {ref} begins with #: engines take such a line of a key file for a comment",
-                do="let it begin with another character",
             )
         return secret
 

@@ -108,3 +108,12 @@ def test_of_a_value_that_begins_with_another_nothing_is_shown(tmp_path, monkeypa
     for name in ("SHORT", "LONG"):
         secrets.get(SecretRef(kind="from_env", name=name))
     assert secrets.redact("key abcd-efgh, abcd") == "key [secret], [secret]"
+
+
+@pytest.mark.parametrize("value", ["\ufeffhf_token", "hf_t\xf6ken", "hf_\x01token", "hf_token "])
+def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(monkeypatch, tmp_path, value):
+    monkeypatch.setenv("TOKEN", value)
+    with pytest.raises(SecretError) as refused:
+        Secrets(tmp_path).token(SecretRef(kind="from_env", name="TOKEN"))
+    assert value not in str(refused.value)
+    assert refused.value.do

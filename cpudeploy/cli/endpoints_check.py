@@ -6,9 +6,10 @@ proxy; what listens on another machine's loopback is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,11 +18,11 @@ from ..secrets import Secrets
 from ..types.base import SecretRef
 from ..types.deployment import Deployment
 from ..types.endpoint import SERVING, EndpointsDocument, ModelEndpoint
-
-if TYPE_CHECKING:
-    import httpx
+from ..types.pointer import values
 
 _TIMEOUT_S = 10.0
+_LARGEST = 1 << 20
+"""Bytes of an answer: something else may listen there, and talk without end."""
 _AT_ONCE = 16
 
 
@@ -46,31 +47,32 @@ def checked(
 def _asked(each: ModelEndpoint, ref: SecretRef | None, secrets: Secrets) -> str:
     import httpx
 
+    from ..resolve.web import read_body
+
     try:
         headers = {} if ref is None else {"Authorization": f"Bearer {secrets.api_key(ref).reveal()}"}
     except SecretError as error:
         return f"not asked: {error.sentence}"
     try:
-        with httpx.Client(trust_env=False, timeout=_TIMEOUT_S) as client:
-            answer = client.get(f"{each.url}/models", headers=headers)
+        with (
+            httpx.Client(trust_env=False, timeout=_TIMEOUT_S) as client,
+            client.stream("GET", f"{each.url}/models", headers=headers) as answer,
+        ):
+            body = read_body(answer, _LARGEST, time.monotonic() + _TIMEOUT_S)
     except httpx.TimeoutException:
         return f"no answer within {_TIMEOUT_S:.0f} s"
     except httpx.HTTPError as error:
         return f"no answer: {secrets.redact(str(error))}"
-    return _state(each, answer)
+    return _state(each, answer.status_code, body)
 
 
-def _state(each: ModelEndpoint, answer: httpx.Response) -> str:
-    if answer.status_code in (401, 403):
-        return (
-            f"refuses the key ({answer.status_code})" if each.key else f"wants a key ({answer.status_code})"
-        )
-    if answer.status_code != 200:
-        return f"answers {answer.status_code}"
+def _state(each: ModelEndpoint, status: int, body: bytes) -> str:
+    if status in (401, 403):
+        return f"refuses the key ({status})" if each.key else f"wants a key ({status})"
+    if status != 200:
+        return f"answers {status}"
     try:
-        data = answer.json()
-    except ValueError:
-        data = None
-    listed = data.get("data") if isinstance(data, Mapping) else None
-    names = [entry.get("id") for entry in listed or () if isinstance(entry, Mapping)]
+        names = values(json.loads(body), "/data/*/id")
+    except (ValueError, RecursionError):
+        names = []
     return SERVING if each.served_name in names else f"answers, but has no {each.served_name}"

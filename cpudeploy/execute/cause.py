@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _SHOWN = 300
+_LONGEST = 2000
+"""Characters of a line that are looked at: patterns may take the square of that, and some lines are pages."""
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING", "D", "I", "W"})
 _LOUD = frozenset({"ERROR", "CRITICAL", "FATAL", "E", "F"})
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -67,12 +69,12 @@ class _Line:
 def plain(line: str) -> str:
     """A line as it would stand on a terminal in the end: no colours, of a progress bar the last state."""
     states = [part for part in _COLOUR.sub("", line).rstrip().split("\r") if part.strip()]
-    return states[-1] if states else ""
+    return states[-1][:_LONGEST] if states else ""
 
 
 def words(line: str) -> str:
     """What a line says, without time, level and process."""
-    return _cut(_parsed(line).text)
+    return cut(_parsed(line).text)
 
 
 def last_words(log: Iterable[str]) -> str:
@@ -113,15 +115,15 @@ def root_cause(log: Sequence[str]) -> str:
     elsewhere = ""
     for exception in _exceptions(lines):
         if not _ELSEWHERE.search(exception):
-            return _cut(exception)
+            return cut(exception)
         elsewhere = elsewhere or exception
     outside = list(_outside_tracebacks(lines))
     death = next((line.text for line in outside if _DEATH.search(line.text)), "")
     loud = [line.text for line in outside if _is_error(line)]
     own = next((text for text in loud if not _ELSEWHERE.search(text)), "")
     if death or own or not elsewhere:
-        return _cut(death or own or next(iter(loud), ""))
-    return _cut(f"a process was killed, or ended without a word; another says: {elsewhere}")
+        return cut(death or own or next(iter(loud), ""))
+    return cut(f"a process was killed, or ended without a word; another says: {elsewhere}")
 
 
 def _outside_tracebacks(lines: Iterable[_Line]) -> Iterator[_Line]:
@@ -203,6 +205,7 @@ def _parsed(line: str) -> _Line:
     return _Line(process, level, text)
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """One line of bounded length."""
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

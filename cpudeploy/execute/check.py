@@ -20,7 +20,7 @@ def differs(check: Check, status: int, body: bytes) -> str:
         return ""
     try:
         document = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return f"an answer that is not JSON: {_text(body)}"
     found = values(document, check.pointer)
     if check.equals is None:

@@ -28,13 +28,19 @@ def frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def lines(payloads: Iterable[bytes]) -> Iterator[str]:
     """Text lines of a log, a last one without newline included."""
-    held = b""
+    held: list[bytes] = []  # joined once a line: a progress bar of hours is one
     for payload in payloads:
-        held += payload
-        *whole, held = held.split(b"\n")
-        yield from (line.decode(errors="replace").rstrip("\r") for line in whole)
-    if held:
-        yield held.decode(errors="replace").rstrip("\r")
+        first, *others = payload.split(b"\n")
+        held.append(first)
+        for other in others:
+            yield _text(held)
+            held = [other]
+    if any(held):
+        yield _text(held)
+
+
+def _text(pieces: Iterable[bytes]) -> str:
+    return b"".join(pieces).decode(errors="replace").rstrip("\r")
 
 
 def messages(text_lines: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import CpudeployError, GateFailed, OperationFailed
 from ..types.outcome import Failure
 from ..types.release import Diagnosis
-from .cause import plain, root_cause
+from .cause import cut, plain, root_cause
 
 _EXIT_CODES = {
     132: "illegal instruction: the image was built for a newer CPU than this host has",
@@ -18,6 +18,7 @@ _EXIT_CODES = {
     139: "segmentation fault",
 }
 _ABORTED = 134
+_NAMED = re.compile(r"\{(\w+)\}")
 _NOT_STARTED = {
     126: "the image's entrypoint can't be executed",
     127: "the image's entrypoint, or a library that it needs, was not found",
@@ -68,6 +69,7 @@ def diagnose(
 
     What the named groups of a rule's pattern matched stands for `{name}` in its words.
     """
+    lines = [plain(line) for line in log]
     for rule in rules:
         if rule.exit_code is not None and rule.exit_code != exit_code:
             continue
@@ -75,16 +77,16 @@ def diagnose(
             continue
         if rule.log is None:
             return rule.cause, rule.do
-        found = next(filter(None, (re.search(rule.log, plain(line)) for line in log)), None)
+        found = next(filter(None, (re.search(rule.log, line) for line in lines)), None)
         if found is not None:
             return _filled(rule.cause, found), _filled(rule.do, found)
     return explain(exit_code, oom, log), ""
 
 
 def _filled(words: str, found: re.Match[str]) -> str:
-    for name, value in found.groupdict(default="").items():
-        words = words.replace(f"{{{name}}}", value)
-    return words
+    values = found.groupdict(default="")
+    # All in one go: what a log says is no pattern for what follows.
+    return _NAMED.sub(lambda name: cut(values.get(name[1], name[0])), words)
 
 
 def failure_of(error: Exception) -> Failure:

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from ..secrets import Secrets
+from ..secrets import Secrets, login
 from ..transport.base import ByteStream, Completed, OnLine
 from ..types.names import STATE_DIR
 from ..types.operation import Fetch
@@ -99,11 +99,7 @@ def login_for(file: WeightFile, url: str, secrets: Secrets) -> dict[str, str]:
     mine, theirs = urlsplit(file.token_for), urlsplit(url)
     if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc) or not theirs.path.startswith(mine.path):
         return {}
-    token = secrets.get(file.token).reveal()
-    headers = {"Authorization": f"Bearer {token}"}
-    if file.token_cookie:
-        headers["Cookie"] = f"{file.token_cookie}={token}"
-    return headers
+    return login(secrets.token(file.token), file.token_cookie)
 
 
 def place_of(url: str) -> str:

@@ -1,7 +1,8 @@
 """What can never change, kept on the controller's disk: headers and checksums by content.
 
-Only immutable facts belong here (keys contain a sha256 or a commit). A cache that can't be read or
-written is slower, never an error; a damaged entry is as if it were not there.
+Only immutable facts belong here: keys contain a sha256, a blob id, or all that tells a local file from
+another. A cache that can't be read or written is slower, never an error; a damaged entry is as if
+it were not there.
 """
 
 from __future__ import annotations

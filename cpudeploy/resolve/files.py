@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeVar
 import httpx
 
 from ..errors import HubError
-from ..secrets import Secret
+from ..secrets import Secret, login
 from .gguf import HEADER_LIMIT, NeedMore
 from .selection import size_text
 from .web import limited, open_client, read_body, reason, trust
@@ -84,9 +84,7 @@ class Files:
         if start is not None and end is not None:
             headers["Range"] = f"bytes={start}-{end - 1}"
         if self._token is not None and self._token_for and url.startswith(self._token_for):
-            headers["Authorization"] = f"Bearer {self._token.reveal()}"
-            if self._cookie:
-                headers["Cookie"] = f"{self._cookie}={self._token.reveal()}"
+            headers |= login(self._token, self._cookie)
         with self._client.stream("GET", url, headers=headers) as response:
             if not response.is_success:
                 raise _refused(url, response.status_code)

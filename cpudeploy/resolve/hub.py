@@ -14,7 +14,7 @@ from urllib.parse import quote
 from .. import __version__
 from ..errors import HubError
 from .selection import Listed
-from .snapshots import Asked, Distant, Listing, Site, checked
+from .snapshots import Asked, Distant, Listing, Site, TokenWanted, checked
 from .web import AGENT, reason
 
 HUGGING_FACE = "https://huggingface.co"
@@ -71,7 +71,7 @@ class Hub(Site):
                 why.text, where=endpoint, do=why.do or "check the network, or set `mirrors: huggingface`"
             ) from None
         if info.gated and token is None:
-            raise HubError("gated: its files come only with a token", where=endpoint, do=_IF_GATED)
+            raise TokenWanted("gated: its files come only with a token", where=endpoint, do=_IF_GATED)
         files = tuple(_listed(sibling, asked.where) for sibling in info.siblings or ())
         return Listing(_commit(info, endpoint), files)
 
@@ -104,7 +104,7 @@ def _refused(status: int, endpoint: str, *, with_token: bool) -> HubError:
                 where=endpoint,
                 do="accept the model's conditions on its page with the token's account; check the name",
             )
-        return HubError(
+        return TokenWanted(
             "not found, or only with a token",
             where=endpoint,
             do=f"check the name; if it is gated, {_IF_GATED}",

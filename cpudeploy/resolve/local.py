@@ -6,6 +6,7 @@ In: the path of a GGUF file or of a folder. Out: its files and what they say. No
 from __future__ import annotations
 
 import itertools
+import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,8 +40,9 @@ def read_local(path: Path, form: Format, *, quant: str | None = None) -> LocalMo
         else:
             folder = path.parent
             check_regular(path)
-            near = (file for file in _files(folder, "*") if same_model(file.name, path.name))
-            names = [file.name for file in near if file.is_file()]
+            names = [
+                file.name for file in folder.iterdir() if same_model(file.name, path.name) and file.is_file()
+            ]
             listed = [Listed(name, (folder / name).stat().st_size) for name in names]
             chosen = select(listed, quant=None, globs=(), form="gguf", where=where)
         sizes = {file.path: file.size for file in chosen.files}
@@ -79,17 +81,19 @@ class _Reader:
 
 
 def _listed(folder: Path) -> list[Listed]:
-    return [
-        Listed(name, file.stat().st_size)
-        for file in _files(folder, "**/*")
-        if file.is_file() and safe_name(name := file.relative_to(folder).as_posix()) and not _hidden(name)
-    ]
+    """Every file that may be part of a model. Raises HubError for a folder of far more than that."""
+    found = list(itertools.islice(_below(folder), _MAX_FILES + 1))
+    if len(found) > _MAX_FILES:
+        raise HubError(
+            f"holds more than {_MAX_FILES} files", where=str(folder), do="name the folder of one model"
+        )
+    names = {file.relative_to(folder).as_posix(): file for file in found}
+    return [Listed(name, file.stat().st_size) for name, file in names.items() if safe_name(name)]
 
 
-def _hidden(name: str) -> bool:
-    """What version control and downloads keep for themselves."""
-    return any(part.startswith(".") for part in name.split("/"))
-
-
-def _files(folder: Path, pattern: str) -> Iterator[Path]:
-    return itertools.islice(folder.glob(pattern), _MAX_FILES)
+def _below(folder: Path) -> Iterator[Path]:
+    """Files, but those that version control and downloads keep for themselves; links to folders are none."""
+    for root, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        files = (Path(root, name) for name in names if not name.startswith("."))
+        yield from (file for file in files if file.is_file())

@@ -20,10 +20,10 @@ from urllib.parse import quote_plus
 import httpx
 
 from ..errors import HubError
-from ..secrets import Secret
+from ..secrets import login
 from .files import DEADLINE_S
 from .selection import Listed
-from .snapshots import Asked, Distant, Listing, Site, checked
+from .snapshots import Asked, Distant, Listing, Site, TokenWanted, checked
 from .web import CONNECT_S, open_client, read_body, reason, trust
 
 MODELSCOPE = "https://modelscope.cn"
@@ -71,11 +71,6 @@ class Scope(Site):
         return Listing(hashlib.sha256(lines.encode()).hexdigest()[:40], files)
 
 
-def login(token: Secret) -> dict[str, str]:
-    """The headers that carry a token."""
-    return {"Authorization": f"Bearer {token.reveal()}", "Cookie": f"{COOKIE}={token.reveal()}"}
-
-
 def _entries(address: str, asked: Asked) -> list[Mapping[str, Any]]:
     """The files among what one answer lists."""
     data = _answer(address, asked)
@@ -99,7 +94,7 @@ def _answer(address: str, asked: Asked) -> Any:
         with (
             open_client(trust()) as client,
             client.stream(
-                "GET", address, headers=login(asked.token) if asked.token else {}, timeout=timeout
+                "GET", address, headers=login(asked.token, COOKIE) if asked.token else {}, timeout=timeout
             ) as response,
         ):
             status = response.status_code
@@ -141,7 +136,7 @@ def _refused(status: int, endpoint: str, *, with_token: bool) -> HubError:
             do="check that the token's account may read it",
         )
     if status in (401, 403):
-        return HubError("not found, or only with a token", where=endpoint, do=_IF_PRIVATE)
+        return TokenWanted("not found, or only with a token", where=endpoint, do=_IF_PRIVATE)
     if status in (400, 404):
         return HubError(
             "no such repository or revision",

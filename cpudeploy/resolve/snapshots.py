@@ -47,6 +47,10 @@ class Distant(HubError):
     """No answer from here, or none just now: hosts may get one."""
 
 
+class TokenWanted(HubError):
+    """Asked without a token, and that was not enough, or there is no such repository."""
+
+
 @dataclass(frozen=True)
 class Site(ABC):
     """Where repositories are asked for: `mirror` first when there is one, then `origin`."""
@@ -123,6 +127,8 @@ def snapshot(site: Site, repo: str, revision: str, token: Secret | None) -> Snap
         try:
             listing = site.listing(Asked(endpoint, repo, wanted, secret, patience, where))
         except HubError as error:
+            if isinstance(error, TokenWanted) and token is not None:
+                error.do = f"see that this machine reaches {site.origin}: the token goes to no other"
             return _Answer(endpoint, error=error)
         return _Answer(endpoint, listing.commit, listing.files)
 

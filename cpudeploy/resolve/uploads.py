@@ -32,7 +32,12 @@ _UPLOAD: dict[Format, str] = {
 def from_here(source: Upload, base: str, form: Format, cache: Cache) -> ResolvedWeights:
     """The model of `source`, seen from the folder `base`. Raises HubError where it can't be read, or a link
     in it leads elsewhere."""
-    path = Path(base, Path(source.path).expanduser())
+    try:
+        path = Path(base, Path(source.path).expanduser())
+    except RuntimeError:
+        raise HubError(
+            "lies in a home that nobody has", where=source.path, do="write its whole path"
+        ) from None
     found = _read(path, form)
     chosen = found.chosen
     paths = [found.folder / file.path for file in chosen.files]

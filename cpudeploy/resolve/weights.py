@@ -70,7 +70,7 @@ def resolve_weights(
 def _from_repository(
     source: HuggingFace | ModelScope, form: Format, asking: Asking, released: HeldTree | None
 ) -> ResolvedWeights:
-    token = asking.secrets.get(source.token) if source.token else None
+    token = asking.secrets.token(source.token) if source.token else None
     site = asking.site(source)
     where = f"{site.kind} {source.repo}@{source.revision}"
     try:

@@ -175,13 +175,8 @@ def refuse_short_cache(wanted: Demand) -> None:
         usual = cache_bytes(measures.shape, replace(serving, kv=None))
         each = f" for each of {serving.ranks} ranks" if serving.ranks > 1 else ""
         raise DoesNotFit(
-<<<<<<< HEAD
-            f"a KV cache of {gib(kv)}{each} does not hold one request of {serving.context} tokens, "
-            f"which takes {gib(least)}",
-=======
-            f"{placement.model}: a KV cache of {gib(placement.kv)} does not hold one request of "
+            f"{placement.model}: a KV cache of {gib(kv)}{each} does not hold one request of "
             f"{serving.context} tokens, which takes {gib(least)}",
->>>>>>> newcomer
             where=f"{placement.host} {placement.model}",
             do=f"lower context, or leave the size out: context and parallel are then given {gib(usual)}",
         )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from .base import SecretRef, Struct, digest, from_data
+from .base import SecretRef, Struct, digest, from_data, to_data
 from .facts import Publish
 
 RELEASE_SCHEMA = 2
@@ -88,6 +88,9 @@ class Check(Struct, frozen=True, kw_only=True):
     auth: bool = True
     instead_when: str | None = None
     instead: Check | None = None
+
+
+_CHECK_SINCE = ("instead", "instead_when")
 
 
 class Gate(Struct, frozen=True, kw_only=True):
@@ -171,8 +174,16 @@ class Release(Struct, frozen=True, kw_only=True):
 
 
 def identity(instance: Instance) -> str:
-    """What a hold is on: all that decides whether the instance passes its gate, but the secrets' values."""
-    return digest((instance.container, instance.gate))
+    """What a hold is on: all that decides whether the instance passes its gate, but the secrets' values.
+
+    A field that came after holds were first written takes no part while it says nothing: they go on holding.
+    """
+    gate = to_data(instance.gate)
+    for check in (*gate["checks"], gate["busy"] or {}):
+        for name in _CHECK_SINCE:
+            if check.get(name, ...) is None:
+                del check[name]
+    return digest((instance.container, gate))
 
 
 def read_release(document: Any) -> Release | None:

@@ -458,3 +458,22 @@ def test_instances_that_want_different_requests_are_not_balanced(tmp_path: Path)
         with pytest.raises(UsageError, match=next(iter(other))) as refused:
             snippet_of(site)
         assert "--limit" in refused.value.do
+
+
+@pytest.mark.parametrize("said", [b'{"data": 5}', b"5", b"<html>", b"[" * 100_000, b" " * (2 << 20)])
+def test_whatever_else_listens_there_is_no_model(tmp_path: Path, said: bytes):
+    class Other(Listing):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        site = write(tmp_path, {"m": {"on": ["here"], "port": server.server_address[1], "api_key": "none"}})
+        done = cpudeploy("endpoints", "--check", "--format", "json", cwd=site)
+        server.shutdown()
+    assert (done.returncode, done.stderr) == (1, "")
+    (only,) = json.loads(done.stdout)["endpoints"]
+    assert only["state"] in ("answers, but has no m", f"no answer: the answer is larger than {1 << 20} bytes")

@@ -13,7 +13,7 @@ from cpudeploy.cli.saved import cautions, holds_plan, read_plan, secrets_of, wri
 from cpudeploy.errors import SavedPlanError
 from cpudeploy.report.outcome_text import end_code, render_outcome
 from cpudeploy.types import operation as op
-from cpudeploy.types.base import SecretRef
+from cpudeploy.types.base import SecretRef, digest
 from cpudeploy.types.deployment import Host, Registry, Ssh, Sudo
 from cpudeploy.types.plan import Plan
 from cpudeploy.types.resolved import Place
@@ -326,3 +326,11 @@ def test_a_plan_that_was_printed_and_not_saved_is_not_used_up(file: Path) -> Non
 
     file.write_text(plan_document(plan_of(h1=[write_file("/etc/x")])))
     assert [kept.apply()[0] for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_plan_of_a_version_that_knew_less_is_not_called_edited(file: Path) -> None:
+    saved = write_plan(file, plan_of(h1=[write_file("/etc/x")]))
+    data = json.loads(file.read_text())
+    assert data["hosts"]["h1"].pop("not_yet") == {} and data.pop("id") == saved.id
+    file.write_text(json.dumps({**data, "id": digest(data)}))
+    assert read_plan(file) == saved

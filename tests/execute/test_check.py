@@ -48,3 +48,7 @@ def test_an_answer_that_is_not_json_is_no_answer() -> None:
 
 def test_a_null_is_not_there() -> None:
     assert differs(Check(name="c", path="/", pointer="/a"), 200, b'{"a": null}') != ""
+
+
+def test_an_answer_nested_without_end_is_no_answer() -> None:
+    assert "not JSON" in differs(Check(name="c", path="/", pointer="/a"), 200, b"[" * 100_000)

@@ -133,6 +133,17 @@ def test_log_frames_are_put_together_however_they_arrive(size: int) -> None:
     assert list(lines(frames(chunks))) == ["one", "two", "three"]
 
 
+def test_a_line_may_come_in_any_number_of_pieces():
+    assert list(lines([b"o", b"", b"ne\r\n", b"\n", b"tw", b"o\nthr", b"e", b"e"])) == [
+        "one",
+        "",
+        "two",
+        "three",
+    ]
+    many = [b"x" * (16 << 10)] * 4000
+    assert [len(line) for line in lines([*many, b"\n", b"end\n"])] == [4000 * (16 << 10), 3]
+
+
 def test_an_error_inside_a_pull_is_an_error() -> None:
     stream = [json.dumps({"status": "Pulling"}), json.dumps({"errorDetail": {"message": "denied"}})]
     with pytest.raises(EngineError, match="denied"):

@@ -6,6 +6,7 @@ import pytest
 
 from cpudeploy.errors import EngineError
 from cpudeploy.execute.failure import ScriptFailed, diagnose, explain, failure_of
+from cpudeploy.manifest import load_playbook
 from cpudeploy.types.release import Diagnosis
 
 LLAMA = (
@@ -67,3 +68,16 @@ def test_a_scripts_failure_keeps_its_lines() -> None:
     failure = failure_of(ScriptFailed("script x failed", log=["begun", "E: Unable to locate package"]))
     assert failure.cause == "E: Unable to locate package"
     assert failure.log == ("begun", "E: Unable to locate package")
+
+
+def test_what_a_log_says_is_taken_as_it_is_and_not_at_any_length() -> None:
+    rule = Diagnosis(log=r"bad (?P<argument>\S+): (?P<why>.+)", cause="{argument}: {why}", do="")
+    assert diagnose((rule,), 1, False, ["bad {why}: no"])[0] == "{why}: no"
+    assert len(diagnose((rule,), 1, False, ["bad --x: " + "no " * 100_000])[0]) < 400
+
+
+@pytest.mark.parametrize("playbook", ["vllm-cpu", "llama-cpp"])
+def test_lines_of_any_length_are_looked_through(playbook: str) -> None:
+    rules = load_playbook(playbook, ()).diagnose
+    said = ["a" * 100_000, "To serve at least one request (1), (1 MiB" * 5000, "node 1 (1/" * 10_000] * 20
+    assert diagnose(rules, 1, False, said) == ("", "")

@@ -160,8 +160,32 @@ def test_a_pipe_in_the_place_of_a_planned_file_is_a_change(tmp_path: Path) -> No
     assert "neither a file nor a folder" in changed(file, None)
 
 
-def test_a_pipe_that_is_called_like_a_shard_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["~no-such-user/m.gguf", "m" * 300 + ".gguf", "pipe.gguf", "locked/m.gguf"])
+def test_a_path_that_gives_nothing_to_read_is_told(tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "locked").write_bytes(b"no folder")
+    with pytest.raises(HubError) as refused:
+        resolved(tmp_path, path)
+    assert refused.value.do
+
+
+def test_a_pipe_beside_a_shard_is_no_shard(tmp_path: Path) -> None:
     write_gguf(tmp_path / "x-00001-of-00002.gguf")
     os.mkfifo(tmp_path / "x-00002-of-00002.gguf")
-    with pytest.raises(HubError, match="00002"):
+    with pytest.raises(HubError, match="shards 2 of 2 are missing"):
         resolved(tmp_path, "x-00001-of-00002.gguf")
+
+
+def test_a_folder_of_far_more_than_a_model_is_refused_and_not_taken_in_part(tmp_path: Path) -> None:
+    put(tmp_path / "m", folder())
+    for number in range(10_001):
+        (tmp_path / "m" / f"{number}.txt").touch()
+    with pytest.raises(HubError, match="more than 10000 files"):
+        resolved(tmp_path, "m", "safetensors")
+
+
+def test_a_file_is_found_among_any_number_of_others(tmp_path: Path) -> None:
+    for number in range(10_001):
+        (tmp_path / f"{number}.txt").touch()
+    write_gguf(tmp_path / "x.gguf")
+    assert [file.name for file in files(resolved(tmp_path, "x.gguf"))] == ["x.gguf"]

@@ -239,6 +239,18 @@ def test_a_gated_repository_without_a_token_says_what_to_set(secrets: Secrets, m
     assert "`token`" in error.value.do
 
 
+def test_a_mirror_alone_has_nothing_gated_whatever_token_is_set(secrets: Secrets, model: bytes) -> None:
+    dead = f"http://127.0.0.1:{free_port()}"
+    with (
+        run_hub({REPO: Repo({"x.gguf": model}, gated=True)}) as mirror,
+        pytest.raises(HubError, match="only with a token") as error,
+    ):
+        resolve_weights(HuggingFace(repo=REPO, token=REF), "gguf", asking(secrets, dead, mirror.url))
+    assert mirror.tokens == set()
+    assert f"see that this machine reaches {dead}" in error.value.do
+    assert "set `token`" not in error.value.do
+
+
 def test_a_token_that_opens_nothing_is_told_without_showing_it(
     secrets: Secrets, model: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

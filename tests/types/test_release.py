@@ -74,3 +74,15 @@ def test_an_instance_is_another_by_what_decides_whether_it_serves():
     other = msgspec.structs.replace(one, container=msgspec.structs.replace(one.container, image="other"))
     assert identity(one) != identity(other)
     assert identity(one) == identity(msgspec.structs.replace(one, backend="renamed"))
+
+
+def test_a_hold_of_an_earlier_version_is_still_on_what_it_was_on():
+    """Written on hosts by versions before checks had `instead`: forgotten, what failed would be tried again."""
+    found = read_release(document())
+    assert found is not None
+    one = found.instances["rag_smol_0"]
+    assert identity(one) == "ca0ab1f09ccf531d54b966f87ab51720454e69d61925e8dd23d71f11d6f7ecaf"
+    [first, *others] = one.gate.checks
+    other = msgspec.structs.replace(first, instead=first, instead_when="x")
+    gate = msgspec.structs.replace(one.gate, checks=(other, *others))
+    assert identity(msgspec.structs.replace(one, gate=gate)) != identity(one)
