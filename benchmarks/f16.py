@@ -1,6 +1,6 @@
 """A GGUF file's weights in F16 instead of a quantisation: what is left of a difference when that is none.
 
-In: a quantised GGUF file. Out: the same model with every matrix in F16; what the quantisation lost stays lost.
+In: a quantised GGUF file. Out: the same model with every matrix in F16; what was lost stays lost.
 """
 
 from __future__ import annotations

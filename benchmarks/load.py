@@ -23,7 +23,7 @@ import msgspec
 SILENCE_S = 30
 """A server that says nothing for so long has failed."""
 OVERTIME_S = 10
-"""How long after its time a point waits for what is under way; then that is cut and counts as far as it came."""
+"""How long a point waits for what is under way when its time is over; then that counts as far as it came."""
 FIRST_TOKEN, LAST_TOKEN = 1000, 40000
 """Token ids to make prompts of, all of them words in the vocabulary of SmolLM2."""
 TEXT = re.compile(rb'"text":\s?"[^"]')
@@ -35,8 +35,8 @@ class LoadError(RuntimeError):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One request. seconds: from sending to the end. ttft: from sending to the first token, seconds. tokens: of
-    the answer; counted by events where `cut`, which says that it was not let end."""
+    """One request. seconds, ttft: from sending to the end, and to the first token. tokens: of the answer;
+    counted by events where `cut`, which says that it was not let end."""
 
     seconds: float
     ttft: float
@@ -58,10 +58,10 @@ class Target:
 
 @dataclass
 class Point:
-    """`clients` at work on one server at the same time, each with its next request as soon as the last is done.
+    """`clients` at work on one server, each with its next request as soon as the last is done.
 
-    Requests that begin within `seconds` count. While one of those is under way all clients go on, so that none is
-    answered by a server with less to do.
+    Requests that begin within `seconds` count. While one of those is under way all clients go on, so that
+    none is answered by a server with less to do.
     """
 
     target: Target

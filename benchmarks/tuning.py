@@ -1,15 +1,15 @@
-"""`python -m benchmarks.tuning`: what cpudeploy renders against the engines' defaults, and against ours with one thing
-changed, for llama.cpp and vLLM, on two cores and on one, with 1, 2 and 4 clients.
+"""`python -m benchmarks.tuning`: what cpudeploy renders, against the engines' defaults and one thing changed.
 
-In: a lab of its own with a host for each engine and number of cores, on which the real command deploys
-SmolLM2-135M-Instruct; a machine of two cores with nothing else to do. Out: Markdown on standard output, progress
-on standard error, records in the file of `--keep` as they come, which `--from` prints. Exit code 1 where ours
-makes less than 0.95 of what the best makes.
+For llama.cpp and vLLM, on two cores and on one, with 1, 2 and 4 clients. In: a lab of its own with a host for
+each engine and number of cores, where the real command deploys SmolLM2-135M-Instruct; a machine of two cores
+with nothing else to do. Out: Markdown on standard output, progress on standard error, and every record in
+the file of `--keep` as it comes, which `--from` prints. Exit code 1 where ours makes less than 0.95 of what
+the best makes.
 
-One start of a server serves all numbers of clients. Settings come in random order, the engines and hosts in turn,
-and ours at the start, in the middle and at the end: what the machine does meanwhile meets all alike. Who
-beats ours by more than is allowed is measured once more, and ours with it, as far as time goes: of many equal settings one always
-looks better.
+One start of a server serves all numbers of clients. Settings come in random order, the engines and hosts
+in turn, and ours at the start, in the middle and at the end: what the machine does meanwhile meets all alike.
+Who beats ours by more than is allowed is measured once more, and ours with it, as far as time goes: of many
+equal settings one always looks better.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ ENGINES = {LLAMA: "llama", VLLM: "vllm"}
 CPUSETS = {"two": None, "one": "1"}
 QUIET_LOAD, QUIET_WAIT_S = 0.7, 120
 GUESSED_START_S = {LLAMA: 8, VLLM: 60}
-LEAST_ROUNDS = 3
-"""Starts of ours: at the start, in the middle and at the end."""
 
 
 @dataclass
@@ -97,7 +95,10 @@ def main() -> int:
     try:
         lab.down()
         lab.up([])
-        measure_all(list(deploy_all(lab, options, log)), options, log, began + 60 * options.minutes)
+        places = list(deploy_all(lab, options, log))
+        today = datetime.now(UTC).strftime("%Y-%m-%d")
+        log.add(Run(today, machine(), wait_for_quiet(), options.seconds, options.seed))
+        measure_all(places, options, log, began + 60 * options.minutes)
         log.add(End(time.monotonic() - began, os.getloadavg()[0]))
     except (LabError, AssertionError, KeyboardInterrupt) as error:
         log.add(LeftOut(f"all that was to come: {error or type(error).__name__}"))
@@ -126,15 +127,6 @@ def parse() -> argparse.Namespace:
 def deploy_all(lab: Lab, options: argparse.Namespace, log: Log) -> Iterator[Place]:
     """A host for each engine and number of cores. One after another: two first starts of vLLM at once would
     compile for minutes."""
-    log.add(
-        Run(
-            datetime.now(UTC).strftime("%Y-%m-%d"),
-            machine(),
-            wait_for_quiet(),
-            options.seconds,
-            options.seed,
-        )
-    )
     for engine in [options.engine] if options.engine else ENGINES:
         for cores in [options.cores] if options.cores else CPUSETS:
             spec = HostSpec(f"{ENGINES[engine]}-{cores}", "trixie", cpus=CPUSETS[cores])

@@ -1,7 +1,7 @@
-"""Servers for `benchmarks.tuning`: deployed by the real command on hosts of a lab, then started again as copies.
+"""Servers for `benchmarks.tuning`: deployed by the real command on hosts of a lab, then started as copies.
 
-In: a lab, an engine, the CPUs a host may use. Out: a `Place`, which knows what was rendered and starts a copy of
-that container, the same in all but what a setting changes. The deployed one is stopped before.
+In: a lab, an engine, the CPUs a host may use. Out: a `Place`, which knows what was rendered and starts a copy
+of that container, the same in all but what a setting changes. The deployed one is stopped before.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Place:
 
     @contextmanager
     def running(self, setting: Setting) -> Iterator[float]:
-        """A copy with this setting, healthy; how many seconds that took. It is gone afterwards. Raises LabError
-        with its last words where it does not get there."""
+        """A copy with this setting, healthy; how many seconds that took. It is gone afterwards. Raises
+        LabError with its last words where it does not get there."""
         remove(self.host)
         try:
             self._create(setting)

@@ -23,6 +23,12 @@ RESAMPLES = 2000
 DISTURBED = 0.1
 """Cores' worth of other work on the server's own cores from which on a figure is marked."""
 
+LEGEND = f"""\
+Output tokens a second of all clients together: their number × the median over requests of a request's tokens
+(the server's `usage`) ÷ its seconds. In brackets where it falls in 95 % of resamplings of the requests, which
+knows nothing of how starts differ; then the median time to the first token. **Bold**: the highest that
+competes. †: other work had more than {DISTURBED} of a core on the server's cores."""
+
 Sample = Sequence[Answer]
 
 
@@ -37,7 +43,7 @@ class Run(msgspec.Struct, frozen=True, tag=True):
 
 
 class Rendered(msgspec.Struct, frozen=True, tag=True):
-    """What cpudeploy made of the manifest: the container's arguments, and the variables that are not the image's."""
+    """What cpudeploy made of the manifest: its arguments, and the variables beside the image's."""
 
     engine: str
     cores: int
@@ -89,8 +95,8 @@ Record = Run | Rendered | Measured | Failed | LeftOut | End
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Ours against the best of one engine, number of cores and number of clients. Ratios with their intervals;
-    defaults: None where they could not be measured."""
+    """Ours against the best of one engine, with so many cores and clients. ratio: ours to the best's, with
+    its interval; defaults: theirs to ours, None where they gave no answer."""
 
     engine: str
     cores: int
@@ -104,6 +110,11 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def enough(self) -> bool:
         return self.ratio[0] >= ENOUGH
+
+    @property
+    def sure(self) -> bool:
+        """Whether the whole interval says the same."""
+        return all((end >= ENOUGH) == self.enough for end in self.ratio)
 
 
 def read(path: Path) -> list[Record]:
@@ -213,12 +224,9 @@ def report(records: Sequence[Record]) -> Iterator[str]:
 
 def heading(records: Sequence[Record]) -> Iterator[str]:
     for run in [record for record in records if isinstance(record, Run)]:
-        yield f"{run.when}, {run.machine}; {run.seconds:g} s a point, seed {run.seed}, load {run.load:.1f} before."
-    yield ""
-    yield "Output tokens a second of all clients together (their number times the median over requests of a request's"
-    yield "tokens by the server's `usage` ÷ its seconds), in brackets where it falls in 95 % of resamplings of the"
-    yield "requests; below, the median time to the first token. **Bold**: the highest that competes. †: other work"
-    yield f"took more than {DISTURBED} of a core on the server's own."
+        yield f"{run.when}, {run.machine}; {run.seconds:g} s a point, seed {run.seed}."
+        yield f"Load {run.load:.1f} before.\n"
+    yield from LEGEND.splitlines()
 
 
 def group(results: Results, engine: str, cores: int) -> Iterator[str]:
@@ -267,15 +275,10 @@ def verdict_table(results: Results) -> Iterator[str]:
     yield f"| engine | cores | clients | ours | best | | ours / best | at least {ENOUGH} | defaults / ours |"
     yield "|---|--:|--:|--:|---|--:|--:|---|--:|"
     for v in results.verdicts():
-        told = ("yes" if v.enough else "**no**") + (
-            "" if v.enough == (v.ratio[1] >= ENOUGH) else ", within the noise"
-        )
-        if not v.enough and v.ratio[2] < ENOUGH:
-            told = "**no**"
-        yield (
-            f"| {v.engine} | {v.cores} | {v.clients} | {v.ours:.1f} | {v.best} | {v.best_rate:.1f} | {spread(v.ratio)} "
-            f"| {told} | {spread(v.defaults) if v.defaults else 'no answer'} |"
-        )
+        told = ("yes" if v.enough else "**no**") + ("" if v.sure else ", within the noise")
+        cells = [v.engine, v.cores, v.clients, f"{v.ours:.1f}", v.best, f"{v.best_rate:.1f}", spread(v.ratio)]
+        cells += [told, spread(v.defaults) if v.defaults else "no answer"]
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
 def ratio_table(results: Results) -> Iterator[str]:
@@ -305,8 +308,8 @@ def footing(results: Results) -> Iterator[str]:
         client = max(point.client for point in results.points)
         others = [point.others for point in results.points]
         yield (
-            f"\nThe clients took {client:.3f} of a core at most; other work on the server's cores {median(others):.2f} "
-            f"of a core in the median point, {max(others):.2f} at most."
+            f"\nThe clients took {client:.3f} of a core at most; other work had {median(others):.2f} of the "
+            f"server's cores in the median point, {max(others):.2f} at most."
         )
     for record in results.records:
         if isinstance(record, LeftOut):

@@ -1,8 +1,8 @@
 """What `benchmarks.tuning` starts: an engine's rendered command and environment, and one thing changed.
 
-In: a container's arguments and variables as cpudeploy rendered them, and how many cores it may use. Out: the
-settings to try, each of which turns these into others. A flag whose value is None is left out, and with it goes
-to the engine's default.
+In: a container's arguments and variables as cpudeploy rendered them, and the cores it may use. Out: the
+settings to try, each of which turns these into others. A flag whose value is None is left out: the engine's
+default holds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Setting:
-    """Ours but for these flags (each with its values) and variables. compared: whether it competes with ours,
-    which it doesn't with another model. weights: whether it has the F16 file."""
+    """Ours but for these flags (each with its values) and variables. weights: whether it has the F16 file."""
 
     title: str
     flags: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
@@ -28,6 +27,7 @@ class Setting:
 
     @property
     def compared(self) -> bool:
+        """Whether it competes with ours, which it doesn't with other weights."""
         return not self.weights
 
     def command(self, ours: Sequence[str]) -> list[str]:
@@ -55,11 +55,8 @@ def without(command: Sequence[str], flags: Mapping[str, object]) -> Iterator[str
 
 
 def settings(engine: str, cores: Set[int]) -> list[Setting]:
-    """Ours first, then the defaults, then all others; at most twelve that compete, for a model that was deployed
-    with 4 requests at a time.
-
-    cores: the CPUs that the container may use.
-    """
+    """Ours first, then the defaults, then the others: at most twelve that compete, for a model deployed with
+    4 requests at a time. cores: the CPUs that the container may use."""
     return list(llama(len(cores)) if engine == LLAMA else vllm(cores))
 
 
