@@ -7,6 +7,7 @@ of that container, the same in all but what a setting changes. The deployed one 
 from __future__ import annotations
 
 import json
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -117,18 +118,9 @@ class Place:
         if setting.weights:
             limits["Binds"] = [*(limits["Binds"] or []), f"{F16_FILE}:/f16.gguf:ro"]
         body = config | {"HostConfig": limits, "NetworkingConfig": {"EndpointsConfig": {network: {}}}}
-        url = f"http://engine/containers/create?name={COPY}"
-        words = [
-            "curl",
-            "-sS",
-            "--unix-socket",
-            "/var/run/docker.sock",
-            "-H",
-            "Content-Type: application/json",
-        ]
-        done = self.host.exec([*words, "-d", "@-", url], stdin=json.dumps(body))
-        if '"Id"' not in done.stdout:
-            raise LabError(f"no container for {setting.title}: {done.stdout or done.stderr}")
+        told = ask_engine(self.host, f"POST /containers/create?name={COPY}", json.dumps(body))
+        if '"Id"' not in told:
+            raise LabError(f"no container for {setting.title}: {told}")
 
     def _wait(self) -> None:
         end = time.monotonic() + START_S
@@ -199,6 +191,25 @@ def healthy(address: str) -> bool:
 def remove(host: Host) -> None:
     """The copy, whatever state it is in."""
     host.exec(["docker", "rm", "--force", COPY])
+
+
+def ask_engine(host: Host, request: str, body: str) -> str:
+    """A request to the API of the host's own engine; the answer as it came, headers too. The docker command
+    could say less in a request than inspect tells."""
+    lines = [f"{request} HTTP/1.0", "Host: engine", f"Content-Length: {len(body.encode())}"]
+    lines += ["Content-Type: application/json", "", body]
+    words = ["docker", "--host", f"unix://{engine.socket()}", "exec", "-i", host.container]
+    # Its input stays open until the answer is there: who has closed already is not served.
+    with subprocess.Popen(
+        ["timeout", "60", *words, "docker", "system", "dial-stdio"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write("\r\n".join(lines))
+        process.stdin.flush()
+        return process.stdout.read()
 
 
 def docker(host: Host, *words: str) -> str:

@@ -146,9 +146,8 @@ class Results:
     def __init__(self, records: Sequence[Record]) -> None:
         self.records = records
         self.points = [record for record in records if isinstance(record, Measured)]
-        self.groups = sorted(
-            {(point.engine, point.cores) for point in self.points}, key=lambda g: (-g[1], g[0])
-        )
+        told = {(r.engine, r.cores) for r in records if isinstance(r, Rendered | Measured | Failed)}
+        self.groups = sorted(told, key=lambda group: (-group[1], group[0]))
 
     def sample(self, engine: str, cores: int, setting: str, clients: int) -> list[Answer]:
         """All requests of one cell, from all its starts."""
