@@ -53,7 +53,7 @@ from tests.lab.shell import LabError, say
 LAB = ("tuning", "10.77.6.0/24")
 ENGINES = {LLAMA: "llama", VLLM: "vllm"}
 CPUSETS = {"two": None, "one": "1"}
-QUIET_LOAD, QUIET_WAIT_S = 0.7, 120
+QUIET_LOAD = 0.7
 GUESSED_START_S = {LLAMA: 8, VLLM: 60}
 
 
@@ -97,7 +97,7 @@ def main() -> int:
         lab.up([])
         places = list(deploy_all(lab, options, log))
         today = datetime.now(UTC).strftime("%Y-%m-%d")
-        log.add(Run(today, machine(), wait_for_quiet(), options.seconds, options.seed))
+        log.add(Run(today, machine(), wait_for_quiet(options.rest), options.seconds, options.seed))
         measure_all(places, options, log, began + 60 * options.minutes)
         log.add(End(time.monotonic() - began, os.getloadavg()[0]))
     except (LabError, AssertionError, KeyboardInterrupt) as error:
@@ -115,6 +115,12 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--seconds", type=float, default=20, help="a point, for requests to begin (default: %(default)s)")
     add("--minutes", type=float, default=90, help="in all (default: %(default)s)")
+    add(
+        "--rest",
+        type=float,
+        default=120,
+        help="seconds to wait at most for a quiet machine (default: %(default)s)",
+    )
     add("--seed", type=int, default=1, help="of the order and of prompts (default: %(default)s)")
     add("--keep", type=Path, help="a file to append every record to, JSON lines")
     add("--from", type=Path, dest="from_file", help="print what such a file holds, and measure nothing")
@@ -142,9 +148,9 @@ def machine() -> str:
     return f"{model or platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}"
 
 
-def wait_for_quiet() -> float:
+def wait_for_quiet(seconds: float) -> float:
     """Give the machine a while to come to rest; the load it then has."""
-    end = time.monotonic() + QUIET_WAIT_S
+    end = time.monotonic() + seconds
     while os.getloadavg()[0] >= QUIET_LOAD and time.monotonic() < end:
         time.sleep(2)
     return os.getloadavg()[0]
