@@ -7,6 +7,7 @@ client, and of a stream only the first token and the last event are parsed.
 
 from __future__ import annotations
 
+import contextlib
 import http
 import http.client
 import json
@@ -78,8 +79,12 @@ class Point:
         """All answers that count. Raises LoadError."""
         self._end = time.monotonic() + self.seconds
         with ThreadPoolExecutor(self.clients) as pool:
-            for client in [pool.submit(self._work, number) for number in range(self.clients)]:
-                client.result()
+            clients = [pool.submit(self._work, number) for number in range(self.clients)]
+            try:
+                for client in clients:
+                    client.result()
+            finally:
+                self._stop()  # the pool waits for all, also where somebody interrupts
         return self.answers
 
     def _work(self, number: int) -> None:
@@ -109,7 +114,8 @@ class Point:
             self._over = True
             for connection in self._others:
                 if connection.sock:
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+                    with contextlib.suppress(OSError):  # it has ended already
+                        connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _ask(self, prompts: random.Random, counts: bool) -> Answer | None:
         """One request; None where it is ended because it does not count."""
