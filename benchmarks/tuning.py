@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -158,25 +159,25 @@ def wait_for_quiet(seconds: float) -> float:
 
 def measure_all(places: Sequence[Place], options: argparse.Namespace, log: Log, end: float) -> None:
     """All settings in turn, then whoever seems better than ours once more; never past `end` (monotonic)."""
-    took = {
-        place.engine: GUESSED_START_S[place.engine] + len(CLIENTS) * (options.seconds + 3) for place in places
-    }
+    points = len(CLIENTS) * (options.seconds + 3)
+    took = {place.engine: [GUESSED_START_S[place.engine] + points] for place in places}
     last = [Start(place, settings(place.engine, place.cpus)[0]) for place in places]
 
-    def attempt(start: Start, kept: float) -> None:
-        if time.monotonic() + took[start.place.engine] + kept > end:
+    def attempt(start: Start, kept: Sequence[Start] = ()) -> None:
+        needs = sum(median(took[each.place.engine]) for each in (start, *kept))
+        if time.monotonic() + needs > end:
             log.add(LeftOut(f"{start}, for want of time"))
             return
         began = time.monotonic()
         measure(start, options, log)
-        took[start.place.engine] = time.monotonic() - began
+        took[start.place.engine].append(time.monotonic() - began)
 
     for start in in_turn(places, options):
-        attempt(start, sum(took[each.place.engine] for each in last))
+        attempt(start, last)
     for start in last:
-        attempt(start, 0)
+        attempt(start)
     for start in challengers(places, log):
-        attempt(start, 0)
+        attempt(start)
 
 
 def in_turn(places: Sequence[Place], options: argparse.Namespace) -> Iterator[Start]:

@@ -6,12 +6,13 @@ server is asked here: a run that was cut is printed like one that was not.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from benchmarks.load import Answer
 from benchmarks.tuning_settings import DEFAULTS, F16, LLAMA, OURS, VLLM
@@ -30,6 +31,9 @@ knows nothing of how starts differ; then the median time to the first token. **B
 competes. †: other work had more than {DISTURBED} of a core on the server's cores."""
 
 Sample = Sequence[Answer]
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+Interval = tuple[float, float, float]
+"""A figure, and between what it may well be."""
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
@@ -104,8 +108,8 @@ class Verdict(msgspec.Struct, frozen=True):
     ours: float
     best: str
     best_rate: float
-    ratio: tuple[float, float, float]
-    defaults: tuple[float, float, float] | None
+    ratio: Interval
+    defaults: Interval | None
 
     @property
     def enough(self) -> bool:
@@ -133,11 +137,26 @@ def ttft(answers: Sample) -> float:
     return median(answer.ttft for answer in answers)
 
 
-def interval(samples: Sequence[Sample], figure: Callable[..., float]) -> tuple[float, float, float]:
-    """A figure of samples, and within what it falls in 95 of 100 resamplings of each sample's requests."""
-    chance = random.Random(0)  # noqa: S311
-    figures = sorted(figure(*(chance.choices(s, k=len(s)) for s in samples)) for _ in range(RESAMPLES))
-    return figure(*samples), figures[RESAMPLES // 40], figures[-1 - RESAMPLES // 40]
+def rates(answers: Sample, clients: int) -> Interval:
+    """Their rate, and within what it falls in 95 of 100 resamplings of the requests."""
+    return between(rate(answers, clients), clients * resampled(answers, seed=0))
+
+
+def ratios(one: Sample, other: Sample) -> Interval:
+    """One rate to another, of as many clients, and its interval: each sample's requests are resampled."""
+    return between(rate(one, 1) / rate(other, 1), resampled(one, seed=0) / resampled(other, seed=1))
+
+
+def resampled(answers: Sample, seed: int) -> FloatArray:
+    """Rates of one client in samples drawn from these, as many each."""
+    each = np.array([answer.tokens / answer.seconds for answer in answers])
+    drawn: FloatArray = np.median(np.random.default_rng(seed).choice(each, (RESAMPLES, len(each))), axis=1)
+    return drawn
+
+
+def between(figure: float, others: FloatArray) -> Interval:
+    low, high = np.percentile(others, [2.5, 97.5])
+    return figure, float(low), float(high)
 
 
 class Results:
@@ -201,13 +220,9 @@ def verdict(engine: str, cores: int, clients: int, samples: dict[str, list[Answe
         rate(ours, clients),
         best,
         rate(samples[best], clients),
-        (1, 1, 1) if best == OURS else interval([ours, samples[best]], ratio),
-        interval([defaults, ours], ratio) if defaults else None,
+        (1, 1, 1) if best == OURS else ratios(ours, samples[best]),
+        ratios(defaults, ours) if defaults else None,
     )
-
-
-def ratio(one: Sample, other: Sample) -> float:
-    return rate(one, 1) / rate(other, 1)
 
 
 def report(records: Sequence[Record]) -> Iterator[str]:
@@ -262,7 +277,7 @@ def cell(results: Results, points: Sequence[Measured], clients: int, best: bool)
     sample = [answer for point in mine for answer in point.answers]
     if not sample:
         return "–"
-    told, low, high = interval([sample], lambda answers: rate(answers, clients))
+    told, low, high = rates(sample, clients)
     marks = "†" if any(point.others > DISTURBED for point in mine) else ""
     marks += " (cut)" if any(answer.cut for answer in sample) else ""
     figure = f"**{told:.1f}**" if best else f"{told:.1f}"
@@ -293,11 +308,7 @@ def ratio_table(results: Results) -> Iterator[str]:
             cells = []
             for setting in (OURS, F16):
                 other = results.sample(LLAMA, cores, setting, clients)
-                cells += (
-                    [f"{rate(other, clients):.1f}", spread(interval([ours, other], ratio))]
-                    if other
-                    else ["", ""]
-                )
+                cells += [f"{rate(other, clients):.1f}", spread(ratios(ours, other))] if other else ["", ""]
             yield f"| {cores} | {clients} | {rate(ours, clients):.1f} | {' | '.join(cells)} |"
 
 
@@ -319,7 +330,7 @@ def footing(results: Results) -> Iterator[str]:
         yield "\nThe run did not come to its end."
 
 
-def spread(figures: tuple[float, float, float]) -> str:
+def spread(figures: Interval) -> str:
     return f"{figures[0]:.2f}" if figures[1] == figures[2] else "{:.2f} ({:.2f} to {:.2f})".format(*figures)
 
 
