@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.load import Answer
-from benchmarks.tuning_settings import DEFAULTS, F16, LLAMA, OURS, VLLM
+from benchmarks.tuning_settings import DEFAULTS, DEFAULTS_SIZED, F16, LLAMA, OURS, VLLM
 
 ENOUGH = 0.95
 """Of the best setting's tokens a second, ours must make at least this part."""
@@ -100,7 +100,7 @@ Record = Run | Rendered | Measured | Failed | LeftOut | End
 
 class Verdict(msgspec.Struct, frozen=True):
     """Ours against the best of one engine, with so many cores and clients. ratio: ours to the best's, with
-    its interval; defaults: theirs to ours, None where they gave no answer."""
+    its interval; defaults: theirs to ours (of those sized as ours where the others gave no answer)."""
 
     engine: str
     cores: int
@@ -180,7 +180,9 @@ class Results:
             for p in self.points
             if (p.engine, p.cores) == (engine, cores) and compared in (None, p.compared)
         }
-        return sorted(found, key=lambda title: (title != OURS, title != DEFAULTS, title))
+        return sorted(
+            found, key=lambda title: (title != OURS, title not in (DEFAULTS, DEFAULTS_SIZED), title)
+        )
 
     def verdicts(self) -> Iterator[Verdict]:
         """One for each cell in which ours was measured."""
@@ -212,7 +214,7 @@ def verdict(engine: str, cores: int, clients: int, samples: dict[str, list[Answe
     """The best is whoever has the highest rate, ours too."""
     best = max(samples, key=lambda setting: rate(samples[setting], clients))
     ours = samples[OURS]
-    defaults = samples.get(DEFAULTS)
+    defaults = samples.get(DEFAULTS) or samples.get(DEFAULTS_SIZED)
     return Verdict(
         engine,
         cores,

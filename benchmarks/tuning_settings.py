@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 OURS, DEFAULTS, F16 = "ours", "the engine's defaults", "ours, F16 weights"
+DEFAULTS_SIZED = "the defaults, sized as ours"
+"""Where the defaults ask for more memory than there is, these tell what else they do."""
 LLAMA, VLLM = "llama.cpp", "vLLM"
 GIB = 1 << 30
 
@@ -107,12 +109,16 @@ def vllm(cores: Set[int]) -> Iterator[Setting]:
         },
         dict.fromkeys((*threads, "VLLM_CPU_KVCACHE_SPACE")),
     )
+    yield Setting(  # beside binding threads by itself, `auto`, that is little else
+        DEFAULTS_SIZED,
+        {"--max-num-seqs": None, "--dtype": None, "--tensor-parallel-size": None},
+        dict.fromkeys(threads),
+    )
+    yield Setting("nobind", env=dict(zip(threads, ("nobind", number), strict=True)))
     if len(cores) > 1:
         fewer = ",".join(map(str, sorted(cores)[1:]))
         yield Setting("a thread fewer", env={"VLLM_CPU_OMP_THREADS_BIND": fewer})
         yield Setting("OMP_NUM_THREADS beside the list", env={"OMP_NUM_THREADS": number})
-    yield Setting("nobind", env=dict(zip(threads, ("nobind", number), strict=True)))
-    yield Setting("bind auto", env={"VLLM_CPU_OMP_THREADS_BIND": "auto"})
     yield Setting("16 sequences", {"--max-num-seqs": ["16"]})
     yield Setting("batches of 512 tokens", {"--max-num-batched-tokens": ["512"]})
     yield Setting("cache blocks of 32", {"--block-size": ["32"]})
