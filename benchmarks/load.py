@@ -187,6 +187,6 @@ def told_tokens(tail: bytes) -> int:
     raise LoadError(f"a stream without usage at its end: {tail[-200:].decode(errors='replace')}")
 
 
-def warm_up(target: Target, clients: int) -> None:
-    """One request from each client at once, which nobody measures. Raises LoadError."""
-    Point(target, clients, 0.001, seed=-1).measure()
+def warm_up(target: Target) -> None:
+    """A request that nobody measures. Raises LoadError."""
+    Point(target, clients=1, seconds=0.001, seed=-1).measure()

@@ -41,6 +41,7 @@ from benchmarks.tuning_report import (
     Rendered,
     Results,
     Run,
+    plural,
     rate,
     read,
     report,
@@ -220,14 +221,14 @@ def measure(start: Start, options: argparse.Namespace, log: Log) -> None:
         with place.running(setting) as start_s:
             say(f"{start}: ready after {start_s:.0f} s")
             try:
-                warm_up(place.target, max(CLIENTS))
+                warm_up(place.target)
                 for clients in CLIENTS:
-                    watch = cpu_time.Watch(place.cpu_seconds, place.cpus)
                     seed = options.seed * 100_000 + number * 100 + clients
+                    watch = cpu_time.Watch(place.cpu_seconds, place.cpus)
                     answers = Point(place.target, clients, options.seconds, seed).measure()
                     shares = watch.shares()
                     if not answers:
-                        raise LoadError(f"no token in {options.seconds:g} s with {clients} clients")
+                        raise LoadError(f"no token in {options.seconds:g} s with {plural(clients, 'client')}")
                     log.add(
                         Measured(
                             *where,
@@ -243,7 +244,7 @@ def measure(start: Start, options: argparse.Namespace, log: Log) -> None:
                         )
                     )
                     say(
-                        f"{start}, {clients} at a time: {rate(answers, clients):.1f} tokens/s, first after "
+                        f"{start}, {plural(clients, 'client')}: {rate(answers, clients):.1f} tokens/s, first after "
                         f"{ttft(answers):.2f} s; others had {shares.others:.2f} of its cores"
                     )
             except LoadError as error:
