@@ -244,8 +244,8 @@ def measure(start: Start, options: argparse.Namespace, log: Log) -> None:
                         )
                     )
                     say(
-                        f"{start}, {plural(clients, 'client')}: {rate(answers, clients):.1f} tokens/s, first after "
-                        f"{ttft(answers):.2f} s; others had {shares.others:.2f} of its cores"
+                        f"{start}, {plural(clients, 'client')}: {rate(answers, clients):.1f} tokens/s, first "
+                        f"after {ttft(answers):.2f} s; others had {shares.others:.2f} of its cores"
                     )
             except LoadError as error:
                 raise LabError(place.why_down() or str(error)) from error
