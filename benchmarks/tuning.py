@@ -147,7 +147,8 @@ def machine() -> str:
     """Processor, number of cores, kernel."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
-    return f"{model or platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}"
+    kernel = ".".join(platform.release().split(".")[:2])
+    return f"{model or platform.machine()}, {os.cpu_count()} CPUs, Linux {kernel}"
 
 
 def wait_for_quiet(seconds: float) -> float:
