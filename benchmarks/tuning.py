@@ -103,8 +103,9 @@ def main() -> int:
         measure_all(places, options, log, began + 60 * options.minutes)
         log.add(End(time.monotonic() - began, os.getloadavg()[0]))
     except (LabError, AssertionError, KeyboardInterrupt) as error:
-        log.add(LeftOut(f"all that was to come: {error or type(error).__name__}"))
-        print(f"benchmark: {error or type(error).__name__}", file=sys.stderr)
+        why = str(error) or "it was interrupted"
+        log.add(LeftOut(f"all that was to come: {why}"))
+        print(f"benchmark: {why}", file=sys.stderr)
     finally:
         lab.down()
     print("\n".join(report(log.records)))

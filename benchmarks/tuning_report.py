@@ -263,15 +263,10 @@ def group(results: Results, engine: str, cores: int) -> Iterator[str]:
         if isinstance(record, Failed) and (record.engine, record.cores) == (engine, cores):
             why = " ".join(record.why.split()).replace("|", "\\|")
             yield f"| {record.setting} | | {why} |" + " |" * (len(CLIENTS) - 1)
-    yield "\nOurs, start by start: " + "; ".join(
-        f"{plural(clients, 'client')} "
-        + ", ".join(
-            f"{rate(p.answers, clients):.1f}"
-            for p in results.points
-            if key(p) == (engine, cores, OURS, clients) and p.answers
-        )
-        for clients in CLIENTS
-    )
+    for clients in CLIENTS:
+        starts = [p for p in results.points if key(p) == (engine, cores, OURS, clients)]
+        told = ", ".join(f"{rate(point.answers, clients):.1f}" for point in starts)
+        yield f"\nOurs with {plural(clients, 'client')}, start by start: {told or 'no answer'}"
 
 
 def cell(results: Results, points: Sequence[Measured], clients: int, best: bool) -> str:
