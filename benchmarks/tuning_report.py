@@ -263,10 +263,11 @@ def group(results: Results, engine: str, cores: int) -> Iterator[str]:
         if isinstance(record, Failed) and (record.engine, record.cores) == (engine, cores):
             why = " ".join(record.why.split()).replace("|", "\\|")
             yield f"| {record.setting} | | {why} |" + " |" * (len(CLIENTS) - 1)
+    yield ""
     for clients in CLIENTS:
         starts = [p for p in results.points if key(p) == (engine, cores, OURS, clients)]
         told = ", ".join(f"{rate(point.answers, clients):.1f}" for point in starts)
-        yield f"\nOurs with {plural(clients, 'client')}, start by start: {told or 'no answer'}"
+        yield f"- Ours with {plural(clients, 'client')}, start by start: {told or 'no answer'}"
 
 
 def cell(results: Results, points: Sequence[Measured], clients: int, best: bool) -> str:
