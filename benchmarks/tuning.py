@@ -104,7 +104,7 @@ def main() -> int:
         log.add(End(time.monotonic() - began, os.getloadavg()[0]))
     except (LabError, AssertionError, KeyboardInterrupt) as error:
         why = str(error) or "it was interrupted"
-        log.add(LeftOut(f"all that was to come: {why}"))
+        log.add(LeftOut(f"all that was to come: {why.splitlines()[0]}"))
         print(f"benchmark: {why}", file=sys.stderr)
     finally:
         lab.down()
