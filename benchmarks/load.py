@@ -36,8 +36,9 @@ class LoadError(RuntimeError):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One request. seconds, ttft: from sending to the end, and to the first token. tokens: of the answer;
-    counted by events where `cut`, which says that it was not let end."""
+    """One request. seconds, ttft: from sending to the end, and to the first token: its first text, or where
+    no token makes text the first event. tokens: of the answer; counted by events where `cut`, which says that it
+    was not let end."""
 
     seconds: float
     ttft: float
@@ -158,21 +159,24 @@ class Point:
         return self._read(answer, began)
 
     def _read(self, answer: http.client.HTTPResponse, began: float) -> Answer | None:
-        ttft, events, tail = 0.0, 0, b""
+        first, text, events, tail = 0.0, 0.0, 0, b""
         while part := answer.read1(65536):
             tail = tail[-4096:] + part
             events += part.count(EVENT)
-            if not ttft and TEXT.search(tail):
-                ttft = time.monotonic() - began
+            if not first and events:
+                first = time.monotonic() - began
+            if not text and TEXT.search(tail):
+                text = time.monotonic() - began
             if self._over or time.monotonic() > self._end + OVERTIME_S:
-                return Answer(time.monotonic() - began, ttft, events, cut=True) if ttft else None
+                spent = time.monotonic() - began
+                return Answer(spent, text or first, events, cut=True) if events else None
         seconds = time.monotonic() - began
         if self._over:
             return None
         tokens = told_tokens(tail)
         if tokens != self.target.answer:
             raise LoadError(f"an answer of {tokens} tokens, not {self.target.answer}")
-        return Answer(seconds, ttft or seconds, tokens)
+        return Answer(seconds, text or first, tokens)
 
 
 def told_tokens(tail: bytes) -> int:
