@@ -37,8 +37,8 @@ class LoadError(RuntimeError):
 
 class Answer(msgspec.Struct, frozen=True):
     """One request. seconds, ttft: from sending to the end, and to the first token: its first text, or where
-    no token makes text the first event. tokens: of the answer; counted by events where `cut`, which says that it
-    was not let end."""
+    no token makes text the first event. tokens: of the answer; counted by events where `cut`, which says that
+    it was not let end."""
 
     seconds: float
     ttft: float
