@@ -27,8 +27,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Many tests wait, for downloads that stall and locks that are held: more workers than cores.
 unit: $(READY)
-	$(BIN)/pytest -m "not lab" -n 3 --durations=10
+	$(BIN)/pytest -m "not lab" -n 6 --durations=10
 
 # One lab for all workers; a file's tests stay in one worker, with hosts of their own.
 lab-test: $(READY)

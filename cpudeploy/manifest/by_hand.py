@@ -103,11 +103,11 @@ def _flags(
     while waiting:
         node = waiting.pop()
         name, equals, value = str(node.value).partition("=")
-        entry = next((e for e in playbook.by_hand if any(spells(name, flag) for flag in e.flags)), None)
+        whole = name.partition(".")[0]
+        entry = next((e for e in playbook.by_hand if any(spells(whole, flag) for flag in e.flags)), None)
         if entry is None:
             left.append(node)
-        elif "." in name:
-            whole = name.partition(".")[0]
+        elif name != whole:
             problems.add(
                 node.place,
                 f"{show(name)} sets a part of {show(whole)}, which has none",

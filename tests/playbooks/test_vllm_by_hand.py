@@ -139,7 +139,7 @@ def test_what_harms_is_told_where_it_stands(tmp_path: Path, said: str, where: st
         ('args: ["-pcp=2"]', "6:88", "`cpus` says which CPUs"),
         ('args: ["--hf-token=x"]', "6:88", "set `token` in `source`"),
         ('args: ["-n2"]', "6:88", "`cpus` says which CPUs"),
-        ('args: ["--max-model-len.x=3"]', "6:88", "set `context` instead"),
+        ('args: ["--max-model-len.x=3"]', "6:88", "write `--max-model-len` alone"),
         ('args: ["--api-k=x"]', "6:88", "`--api-key` cut short"),
         ("env: {OMP_NUM_THREADS: 4}", "6:87", "`cpus` says where threads run"),
     ],
@@ -155,8 +155,8 @@ def test_what_cannot_be_honoured_is_refused_at_its_place(tmp_path: Path, said: s
 @pytest.mark.parametrize(
     ("bind", "told"),
     [
-        ("0-3|4-7", "2 ranks, and the model runs as 1"),
-        ("6-9", "CPUs 8-9, and the model runs on 0-7"),
+        ("0-3|4-7", "2 ranks, and smol runs as 1"),
+        ("6-9", "CPUs 8-9, and smol runs on 0-7"),
     ],
 )
 def test_lists_that_can_not_be_bound_are_refused_before_anything_starts(tmp_path: Path, bind: str, told: str):
