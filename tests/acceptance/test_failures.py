@@ -122,6 +122,7 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = make_site(lab, folder, HOST)
     ours = yaml.safe_load((Path(__file__).parents[2] / "playbooks" / "llama-cpp.yaml").read_text())
     ours["health"]["start_s"] = PATIENCE_S
+    del ours["by_hand"]
     for argument in ours["container"]["arguments"]:
         if argument["field"] in ("cpus", "context"):
             argument["flags"] = []

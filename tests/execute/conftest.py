@@ -14,6 +14,7 @@ from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import Host, Registry, Ssh, Sudo
 from cpudeploy.types.plan import Plan
 from tests.lab import Lab
+from tests.lab.demo import write_ssh_config
 
 ENGINE = """
 mkdir -p "/etc/docker/certs.d/$1"
@@ -76,8 +77,7 @@ def connection(
 
 def reach(lab: Lab, name: str, secrets: Secrets) -> Connection:
     """A new connection to a host of the lab."""
-    config = lab.state / "ssh_config"
-    config.write_text(f"IdentityFile {lab.key}\nUserKnownHostsFile {lab.known_hosts}\n")
+    config = write_ssh_config(lab)
     password = SecretRef(kind="from_file", name="sudo-password")
     ssh = Ssh(address=lab.hosts[name].address, user="ops", config=str(config))
     return connect(Host(name=name, ssh=ssh, sudo=Sudo(password=password)), secrets)
