@@ -87,5 +87,4 @@ def sample() -> tuple[Case, ...]:
         before("stop-first", "unplug", "start rag_tiny_0"),
         before("beside", "cut", "rename rag_tiny_0_next to rag_tiny_0"),
         before("beside", "kill", "connect rag_tiny_0 to rag_pub"),
-        Case("beside/kill-after-1s", "beside", "kill", after_s=1.0),
     )
