@@ -10,7 +10,7 @@ import pytest
 
 from cpudeploy.cli.records import read_facts, read_records
 from cpudeploy.resolve.config import shape_of
-from cpudeploy.resolve.weights import tree_id
+from cpudeploy.resolve.trees import tree_id
 from cpudeploy.types.base import Unknown
 from cpudeploy.types.deployment import HuggingFace
 from cpudeploy.types.resolved import ResolvedWeights, WeightFile

@@ -10,7 +10,8 @@ import pytest
 from cpudeploy.errors import HubError
 from cpudeploy.resolve.cache import Cache
 from cpudeploy.resolve.hub import Hub
-from cpudeploy.resolve.weights import Asking, resolve_weights, tree_id
+from cpudeploy.resolve.trees import tree_id
+from cpudeploy.resolve.weights import Asking, resolve_weights
 from cpudeploy.secrets import Secrets
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import HostPath, HuggingFace, Url
