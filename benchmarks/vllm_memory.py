@@ -1,10 +1,10 @@
 """`python -m benchmarks.vllm_memory`: what sizing predicts against what vLLM holds at its peak.
 
-In: a `vllm` command of the newest version that the playbook knows, and models of real shapes with random
-weights, written aside and removed again. Out: a Markdown table on standard output; progress on standard
-error. Each server gets the environment that the playbook renders, starts once with an empty compile cache and
-once with what the first left, and each time is asked as much at once as it takes. Exit code 1 when a
-prediction is under or far off.
+In: a `vllm` command of the newest version that the playbook knows, SmolLM2-135M-Instruct, and models of real
+shapes with random weights, written aside and removed again. Out: a Markdown table on standard output;
+progress on standard error. Each server gets the environment that the playbook renders, starts once with an empty
+compile cache and once with what the first left, and each time is asked as much at once as it takes. Exit code
+1 when a prediction is under or far off.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from cpudeploy.resolve.local import read_local
 from cpudeploy.sizing.paged.need import paged_need
 from cpudeploy.sizing.paged.serving import Paged
 from tests.engines import NEWEST
-from tests.lab import cache, hf
+from tests.lab import cache, hf, vllm
 from tests.lab.hf import Shape
 
 MIB, GIB = 1 << 20, 1 << 30
 ANSWER_TOKENS = 8
+SMOLLM2_VOCABULARY = 49152
 SMALL = 2 * GIB
 SLACK = 768 * MIB
 """Below `SMALL` a prediction may be over by this much, above by a tenth: compiling takes more of a model with
@@ -40,14 +41,19 @@ many layers than of the tiny one, and what it writes to /tmp counts in a contain
 
 @dataclass(frozen=True)
 class Setting:
-    """One server. context: tokens of a request. parallel: requests at a time. kv: bytes of KV cache."""
+    """One server. shape: of random weights; None is SmolLM2 itself. context: tokens of a request. parallel:
+    requests at a time. kv: bytes of KV cache."""
 
     title: str
-    shape: Shape
+    shape: Shape | None
     context: int
     parallel: int
     kv: int
     eager: bool = False
+
+    @property
+    def vocabulary(self) -> int:
+        return self.shape.vocabulary if self.shape else SMOLLM2_VOCABULARY
 
     @property
     def arguments(self) -> list[str]:
@@ -89,6 +95,7 @@ SETTINGS = (
     Setting("tiny, 64 MiB of cache", hf.TINY, 2048, 2, 64 * MIB),
     Setting("tiny, 1 GiB of cache", hf.TINY, 2048, 2, GIB),
     Setting("tiny, 1 GiB of cache, eager", hf.TINY, 2048, 2, GIB, eager=True),
+    Setting("SmolLM2-135M-Instruct", None, 2048, 2, 93 * MIB),
     Setting("wide heads, 3 GiB of cache", WIDE, 3072, 2, 3 * GIB),
     Setting("wide heads, 3 GiB of cache, eager", WIDE, 3072, 2, 3 * GIB, eager=True),
     Setting("Qwen3-0.6B's shape", QWEN3_06B, 2304, 4, GIB),
@@ -117,7 +124,7 @@ def main() -> int:
             rows.append([*cells(setting, Path(folder), runs), f"{predicted / MIB:.0f}"])
             rows[-1].append(f"{(predicted - measured) / measured:+.1%}")
             say(" | ".join(rows[-1]))
-            shutil.rmtree(model_folder(Path(folder), setting))
+            shutil.rmtree(random_weights(Path(folder), setting), ignore_errors=True)
     print("\n".join(table(rows)))
     print(
         f"\n{platform.machine()}, Linux {platform.release()}, {os.cpu_count()} CPUs, bound to {options.cpus}"
@@ -137,6 +144,10 @@ def prediction(setting: Setting, model: Path) -> int:
 
 
 def model_folder(folder: Path, setting: Setting) -> Path:
+    return random_weights(folder, setting) if setting.shape else vllm.smollm2()
+
+
+def random_weights(folder: Path, setting: Setting) -> Path:
     return folder / re.sub(r"[^a-z0-9]+", "-", setting.title.lower())
 
 
@@ -147,7 +158,8 @@ def weights_bytes(folder: Path) -> int:
 def measure(setting: Setting, options: argparse.Namespace, folder: Path) -> Iterator[Run]:
     """Start, fill and stop the server, with an empty compile cache and with what that left."""
     model, compiled = model_folder(folder, setting), folder / "compiled"
-    hf.write(setting.shape, model)
+    if setting.shape:
+        hf.write(setting.shape, model)
     shutil.rmtree(compiled, ignore_errors=True)
     for cold in (True,) if options.once or setting.eager else (True, False):
         if cold:
@@ -181,6 +193,7 @@ def environment(setting: Setting, options: argparse.Namespace, compiled: Path) -
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CACHE_ROOT": str(compiled / "vllm"),
         "TORCHINDUCTOR_CACHE_DIR": str(compiled / "inductor"),
+        "VLLM_USE_AOT_COMPILE": "0",
         "XDG_CACHE_HOME": str(compiled),
         "XDG_CONFIG_HOME": str(compiled / "config"),
         "LD_PRELOAD": options.preload,
@@ -196,7 +209,7 @@ def fill(running: server.Server, setting: Setting) -> None:
     tokens = setting.context - ANSWER_TOKENS - 1
 
     def ask(number: int) -> None:
-        prompt = [3 + (at * 7919 + number * 104729) % (setting.shape.vocabulary - 4) for at in range(tokens)]
+        prompt = [3 + (at * 7919 + number * 104729) % (setting.vocabulary - 4) for at in range(tokens)]
         body = {"model": "m", "prompt": prompt, "max_tokens": ANSWER_TOKENS, "ignore_eos": True}
         server.post(running, "/v1/completions", body)
 
