@@ -2,9 +2,9 @@
 
 In: a `vllm` command of the newest version that the playbook knows, SmolLM2-135M-Instruct, and models of real
 shapes with random weights, written aside and removed again. Out: a Markdown table on standard output;
-progress on standard error. Each server gets the environment that the playbook renders, starts once with an empty
-compile cache and once with what the first left, and each time is asked as much at once as it takes. Exit code
-1 when a prediction is under or far off.
+progress on standard error. Each server gets the environment that the playbook renders, starts once with an
+empty compile cache and once with what the first left, and each time is asked as much at once as it takes.
+Exit code 1 when a prediction is under or far off.
 """
 
 from __future__ import annotations
