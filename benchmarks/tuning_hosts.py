@@ -20,6 +20,7 @@ from typing import Any
 from benchmarks import f16
 from benchmarks.load import Target
 from benchmarks.tuning_settings import LLAMA, VLLM, Setting
+from cpudeploy.execute.cause import root_cause
 from tests.acceptance.site import make_site
 from tests.lab import engine, vllm
 from tests.lab.hosts import Host, HostSpec
@@ -127,7 +128,8 @@ class Place:
         while not healthy(self.host.address):
             over = time.monotonic() > end
             if over or (why := self.why_down()):
-                words = tail(docker(self.host, "logs", "--tail", "6", COPY), 6)
+                log = docker(self.host, "logs", COPY)
+                words = root_cause(log.splitlines()) or tail(log, 6)
                 raise LabError(f"{f'not ready after {START_S} s' if over else why}: {words}")
             time.sleep(0.5)
 
