@@ -193,7 +193,6 @@ def environment(setting: Setting, options: argparse.Namespace, compiled: Path) -
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CACHE_ROOT": str(compiled / "vllm"),
         "TORCHINDUCTOR_CACHE_DIR": str(compiled / "inductor"),
-        "VLLM_USE_AOT_COMPILE": "0",
         "XDG_CACHE_HOME": str(compiled),
         "XDG_CONFIG_HOME": str(compiled / "config"),
         "LD_PRELOAD": options.preload,
