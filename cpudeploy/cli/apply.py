@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import ERROR, OK
+from ..errors import ERROR, OK, UNREACHABLE
 from .options import (
     adopt_option,
     exclude,
@@ -88,5 +88,5 @@ def command(
 
     code, more = once()
     # A second time for what could not be seen the first time; never a third. 1 says only that something was
-    # left out of the plan.
-    return once()[0] if more and code in (OK, ERROR) else code
+    # left out of the plan, and a host that was not reached keeps no other from being done.
+    return once()[0] if more and code in (OK, ERROR, UNREACHABLE) else code

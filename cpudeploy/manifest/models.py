@@ -19,6 +19,7 @@ from .checks import check_clashes, check_listen, check_playbook_fit, check_texts
 from .document import Node
 from .groups import DeclaredHost
 from .merge import MODEL_KEYS, SOURCE_KEYS, merge, only, source_kinds
+from .places import model_fault
 from .problems import Problems, nearest, show
 from .settings import Settings, given
 from .sizes import check_cpu_list
@@ -218,6 +219,9 @@ def _source(settings: Settings, problems: Problems) -> dict[str, Any] | None:
         )
         return None
     if strays:
+        return None
+    if kind == "path" and (fault := model_fault(source.text(kind) or "")):
+        problems.add(source.place(kind), *fault)
         return None
     if kind == "upload":
         if source.path("upload", Path(), problems) is None:

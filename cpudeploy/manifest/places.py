@@ -7,7 +7,7 @@ import posixpath
 from ..types.names import STATE_DIR
 from .problems import show
 
-_TAKEN = frozenset({"weights", "lease", "guard", "host"})
+_TAKEN = frozenset({"weights", "lease", "guard", "host", "kept"})
 """What deployments of a host share lies in STATE_DIR under these names, beside a folder a deployment."""
 
 _SYSTEM = (
@@ -43,6 +43,23 @@ def weights_fault(path: str) -> tuple[str, str] | None:
     if system is not None:
         return f"the folder {show(path)} is for {show(system)}, not models", "write one such as /data/models"
     return None
+
+
+def model_fault(path: str) -> tuple[str, str] | None:
+    """None for an absolute path of a model, whose folder its container will see; else what is wrong, and what
+    to do."""
+    plain = posixpath.normpath(path)
+    if plain != path:
+        return f"the path {show(path)} has a shorter name", f"write {show(plain)}"
+    folder = posixpath.dirname(path)
+    system = (*_SYSTEM, STATE_DIR)
+    whole = folder in ("/", "/root") or any(_inside(folder, each) for each in system if each != "/root")
+    if not whole:
+        return None
+    return (
+        f"the model's container would see all of {show(folder)}, where {show(path)} is",
+        "move the model to a folder for models, such as /data/models",
+    )
 
 
 def _inside(path: str, folder: str) -> bool:

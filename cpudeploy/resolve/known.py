@@ -12,6 +12,7 @@ from typing import Any
 from ..types.deployment import Backend, Deployment, HuggingFace, ModelScope
 from ..types.facts import Facts
 from ..types.references import DIGEST
+from ..types.release import by_age
 from .images import Known
 from .references import parse
 
@@ -81,7 +82,7 @@ def _held(
 ) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
     releases = _dict(facts.releases.get(deployment))
     sums = {blob.inode: sha256 for sha256, blob in facts.weights.blobs.items() if blob.verified}
-    for name in sorted(releases, reverse=True):
+    for name in reversed(by_age(releases)):
         for instance in _dict(_dict(releases[name]).get("instances")).values():
             its = _dict(instance)
             text, tree = str(its.get("source")), str(its.get("tree"))

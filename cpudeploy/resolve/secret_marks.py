@@ -14,6 +14,7 @@ from ..types.base import to_data
 from ..types.deployment import Deployment, Placement
 from ..types.facts import Facts
 from ..types.names import container_name, secret_path
+from ..types.release import release_number
 from ..types.resolved import SecretState
 
 
@@ -66,7 +67,9 @@ def _created(deployment: str, placement: Placement, facts: Facts) -> Iterator[tu
         its = container.mark
         if its and (its.deployment, its.model) == (deployment, placement.model):
             found = (container.restart_policy != "no", its.release)
-            newest[its.instance] = max(found, newest.get(its.instance, found))
+            newest[its.instance] = max(
+                found, newest.get(its.instance, found), key=lambda each: (each[0], release_number(each[1]))
+            )
     releases = facts.releases.get(deployment, {})
     for instance, (_, release) in sorted(newest.items()):
         yield instance, releases.get(release) if isinstance(releases, dict) else None

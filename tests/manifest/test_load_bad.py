@@ -130,6 +130,10 @@ ONE_FAULT = [
     ("ghcr.io/x/y", "ghcr.io/X/y", "6:36", "lower case"),
     # sources
     ("{path: /w/m.gguf}", "{path: w/m.gguf}", "9:20", "an absolute path"),
+    ("{path: /w/m.gguf}", "{path: /w/m/}", "9:20", "has a shorter name write `/w/m`"),
+    ("{path: /w/m.gguf}", "{path: /m.gguf}", "9:20", "would see all of `/`"),
+    ("{path: /w/m.gguf}", "{path: /etc/llm/m.gguf}", "9:20", "would see all of `/etc/llm`"),
+    ("{path: /w/m.gguf}", "{path: /var/lib/cpudeploy/rag/m.gguf}", "9:20", "would see all of"),
     ("{path: /w/m.gguf}", "{path: /w/m, url: 'https://x/y'}", "9:5", "has `url` and `path` give one of"),
     ("{path: /w/m.gguf}", "{quant: Q4_0}", "9:5", "says not where from"),
     ("{path: /w/m.gguf}", "{path: /w/m, quant: Q4_0}", "9:33", "`quant` means nothing beside `path`"),
