@@ -15,27 +15,6 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-SLOWEST = (
-    "test_engine_settings",
-    "test_faults",
-    "test_engines",
-    "test_held_host",
-    "test_failures",
-    "test_hosts",
-)
-"""Files of the lab whose tests begin first, so that no worker has to wait for another at the end."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A lab file's tests share hosts, so they stay in one worker; those with hosts of their own say so
-    by a group of their own."""
-    for item in items:
-        if item.get_closest_marker("lab") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
-    items.sort(key=lambda item: SLOWEST.index(item.path.stem) if item.path.stem in SLOWEST else len(SLOWEST))
-
-
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """Registries, a Hub, and two bare hosts (`deb12`, `deb13`). CPUDEPLOY_KEEP_LAB leaves it up for the next run;

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import testinfra
 import yaml
 
-from tests.acceptance.site import Site, bare_hosts, make_site
+from tests.acceptance.site import Site, make_site
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 
+HOST = "settings"
 FILE = "/etc/docker/daemon.json"
 PLANTED = "planted-Zq7wVb"
 THEIRS = {
@@ -36,23 +36,16 @@ TUNED = ("--playbooks", "playbooks")
 IMAGE = "cd / && tar -ch bin/sh bin/sleep $(ldd /bin/sh /bin/sleep | grep -o '/[^ ]*' | sort -u) 2>/dev/null"
 
 
-SUITES = [
-    pytest.param(suite, marks=pytest.mark.xdist_group(f"settings-{suite}"))
-    for suite in ("bookworm", "trixie")
-]
-
-
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=["bookworm", "trixie"])
 def site(
     request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
     """A host whose owner keeps daemon.json elsewhere, readable by few, with something secret in it."""
-    name = f"settings-{request.param}"
-    bare_hosts(lab, HostSpec(name, request.param))
+    lab.add(HostSpec(HOST, request.param))
     try:
-        site = make_site(lab, tmp_path_factory.mktemp("settings"), name)
+        site = make_site(lab, tmp_path_factory.mktemp("settings"), HOST)
         site.manifest["models"]["tiny"]["cpus"] = "0-0"
-        host = site.on(name)
+        host = site.on(HOST)
         assert not host.exists("curl")
         host.check_output("mkdir -p /etc/docker /srv && ln -s /srv/daemon.json %s", FILE)
         host.check_output(
@@ -62,26 +55,15 @@ def site(
         site.run("apply")
         yield site
     finally:
-        lab.remove(name)
-
-
-def host_of(site: Site) -> str:
-    """The name of its only host."""
-    (name,) = site.manifest["hosts"]
-    return str(name)
-
-
-def there(site: Site) -> testinfra.host.Host:
-    """Its only host, through testinfra."""
-    return site.on(host_of(site))
+        lab.remove(HOST)
 
 
 def settings(site: Site) -> Any:
-    return json.loads(there(site).check_output("cat %s", FILE))
+    return json.loads(site.on(HOST).check_output("cat %s", FILE))
 
 
 def allowed(site: Site) -> list[str]:
-    text = there(site).check_output("docker info --format '{{json .RegistryConfig.IndexConfigs}}'")
+    text = site.on(HOST).check_output("docker info --format '{{json .RegistryConfig.IndexConfigs}}'")
     return [name for name, index in json.loads(text).items() if not index["Secure"]]
 
 
@@ -95,14 +77,14 @@ def wait_for(process: subprocess.Popen[str], text: str) -> None:
 
 
 def facts(site: Site) -> Any:
-    return site.json("facts")[host_of(site)]
+    return site.json("facts")[HOST]
 
 
 def test_ours_is_added_and_theirs_stays_as_it_was(site: Site):
     plain = site.lab.registry.plain
     assert settings(site) == THEIRS | {"insecure-registries": ["theirs.corp:5000", plain]}
     assert {plain, "theirs.corp:5000"} <= set(allowed(site))
-    host = there(site)
+    host = site.on(HOST)
     assert host.file(FILE).is_symlink
     assert oct(host.file("/srv/daemon.json").mode) == "0o640"
     assert site.settled()
@@ -120,7 +102,7 @@ def test_the_disk_of_the_engines_real_folder_is_known(site: Site):
 
 
 def test_a_setting_lost_by_hand_comes_back(site: Site):
-    host = there(site)
+    host = site.on(HOST)
     host.check_output("printf %%s %s >/srv/daemon.json && systemctl reload docker", json.dumps(THEIRS))
     site.run("apply")
     assert site.lab.registry.plain in allowed(site)
@@ -128,7 +110,7 @@ def test_a_setting_lost_by_hand_comes_back(site: Site):
 
 
 def test_an_engine_that_hangs_is_not_planned_as_an_empty_one(site: Site):
-    host = there(site)
+    host = site.on(HOST)
     host.check_output("kill -STOP $(cat /var/run/docker.pid)")
     try:
         told = site.run("plan", code=1)
@@ -139,7 +121,7 @@ def test_an_engine_that_hangs_is_not_planned_as_an_empty_one(site: Site):
 
 
 def test_a_stopped_engine_is_started_and_the_same_apply_goes_on(site: Site):
-    host = there(site)
+    host = site.on(HOST)
     host.check_output("systemctl stop docker.socket docker")
     told = site.run("apply")
     assert "start the installed engine" in told
@@ -154,7 +136,7 @@ def tune(site: Site, **settings: Any) -> None:
     named = {name.replace("_", "-"): value for name, value in settings.items()}
     playbook = {"name": "tuned", "kind": "host", "steps": [{"docker_daemon": {"settings": named}}]}
     (folder / "tuned.yaml").write_text(yaml.safe_dump(playbook))
-    site.manifest["hosts"][host_of(site)]["playbooks"] = ["tuned"]
+    site.manifest["hosts"][HOST]["playbooks"] = ["tuned"]
 
 
 def applied(site: Site) -> str:
@@ -166,8 +148,8 @@ def applied(site: Site) -> str:
 
 def lives(site: Site) -> dict[str, str]:
     """When each running container was started."""
-    ids = there(site).check_output("docker ps -q").split()
-    text = there(site).check_output(
+    ids = site.on(HOST).check_output("docker ps -q").split()
+    text = site.on(HOST).check_output(
         f"docker inspect --format '{{{{.Name}}}} {{{{.State.StartedAt}}}}' {' '.join(ids)}"
     )
     return dict(line.split() for line in text.splitlines())
@@ -175,13 +157,13 @@ def lives(site: Site) -> dict[str, str]:
 
 def engine(site: Site) -> str:
     """The engine's process: another one after a restart."""
-    return there(site).check_output("cat /var/run/docker.pid")
+    return site.on(HOST).check_output("cat /var/run/docker.pid")
 
 
 @pytest.fixture(scope="module")
 def running(site: Site) -> dict[str, str]:
     """A model of ours, and a container that is none of our business: both outlive everything that follows."""
-    host = there(site)
+    host = site.on(HOST)
     host.check_output(f"{IMAGE} | docker import - theirs")
     host.check_output("docker run -d --name theirs --restart unless-stopped theirs sleep 86400")
     found = lives(site)
@@ -195,7 +177,7 @@ def test_what_the_engine_takes_by_a_reload_restarts_nothing(site: Site, running:
     assert "nothing restarts" in site.run("plan", *TUNED)
     applied(site)
     assert settings(site)["debug"] is True
-    assert there(site).check_output("docker info --format '{{.Debug}}'") == "true"
+    assert site.on(HOST).check_output("docker info --format '{{.Debug}}'") == "true"
     assert (engine(site), lives(site)) == (process, running)
 
 
@@ -211,12 +193,12 @@ def test_all_containers_outlive_a_restart_of_the_engine(site: Site, running: dic
     found = settings(site)
     assert (found["log-level"], found["live-restore"]) == ("warn", True)
     assert "debug" not in found
-    assert there(site).check_output("docker info --format '{{.Debug}}'") == "false"
-    assert "tiny" in site.ask(host_of(site), 8100, site.api_key)
+    assert site.on(HOST).check_output("docker info --format '{{.Debug}}'") == "false"
+    assert "tiny" in site.ask(HOST, 8100, site.api_key)
 
 
 def test_two_deployments_can_not_want_different_values(site: Site, running: dict[str, str], tmp_path: Path):
-    other = make_site(site.lab, tmp_path, host_of(site), name="other")
+    other = make_site(site.lab, tmp_path, HOST, name="other")
     other.manifest["models"] = {}
     tune(other, log_level="error")
     told = other.run("plan", *TUNED, code=1)
@@ -236,12 +218,12 @@ def test_a_broken_setting_is_taken_back_and_all_containers_run(
 ):
     tune(site, log_level="warn")
     applied(site)
-    before = there(site).check_output("cat %s", FILE)
+    before = site.on(HOST).check_output("cat %s", FILE)
     tune(site, log_level="warn", **settings_)
     told = site.run("apply", *TUNED, code=7)
     assert words in told
-    assert there(site).check_output("cat %s", FILE) == before
-    assert there(site).file(FILE).is_symlink
+    assert site.on(HOST).check_output("cat %s", FILE) == before
+    assert site.on(HOST).file(FILE).is_symlink
     assert lives(site) == running
     tune(site, log_level="warn")
     assert "no changes" in site.run("plan", *TUNED, "--detailed-exitcode")
@@ -249,17 +231,17 @@ def test_a_broken_setting_is_taken_back_and_all_containers_run(
 
 @pytest.mark.parametrize("moment", ["run reload-docker", "run restart-docker", "commit guard"])
 def test_killed_in_mid_edit_the_host_puts_it_back_by_itself(site: Site, running: dict[str, str], moment: str):
-    before = there(site).check_output("cat %s", FILE)
+    before = site.on(HOST).check_output("cat %s", FILE)
     tune(site, log_level="error", debug=True)
     process = site.start("apply", *TUNED)
     wait_for(process, moment)
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=30)
     for _ in range(120):
-        if there(site).run("test -e /var/lib/cpudeploy/guard/docker_daemon/rc").rc == 0:
+        if site.on(HOST).run("test -e /var/lib/cpudeploy/guard/docker_daemon/rc").rc == 0:
             break
         time.sleep(1)
-    assert there(site).check_output("cat %s", FILE) == before
+    assert site.on(HOST).check_output("cat %s", FILE) == before
     assert lives(site) == running
     applied(site)
     assert lives(site) == running
@@ -270,11 +252,11 @@ def test_killed_in_mid_edit_the_host_puts_it_back_by_itself(site: Site, running:
 def test_the_last_deployment_to_leave_puts_everything_back(
     site: Site, running: dict[str, str], tmp_path: Path
 ):
-    other = make_site(site.lab, tmp_path, host_of(site), name="other")
+    other = make_site(site.lab, tmp_path, HOST, name="other")
     other.manifest["models"]["tiny"] |= {"port": 8101, "cpus": "1-1"}
     other.run("apply")
     assert other.settled()
-    host, plain = there(site), site.lab.registry.plain
+    host, plain = site.on(HOST), site.lab.registry.plain
     folder = f"/etc/docker/certs.d/{site.lab.registry.tls}"
     assert sorted(host.file(folder).listdir()) == ["cpudeploy-other.crt", "cpudeploy-rag.crt"]
     site.run("destroy", "--yes", *TUNED)

@@ -42,7 +42,6 @@ def bare(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     lab.remove(BARE)
 
 
-@pytest.mark.xdist_group("hosts-bare")
 def test_a_host_without_curl_python_and_iproute2_gets_its_model_through_this_machine(bare: Site):
     assert "through this machine (no curl on the host)" in bare.bare_plan
     assert "tiny" in bare.ask(BARE, 8100, bare.api_key)
@@ -50,7 +49,6 @@ def test_a_host_without_curl_python_and_iproute2_gets_its_model_through_this_mac
     assert not any(bare.on(BARE).exists(tool) for tool in ("curl", "python3", "ip", "flock"))
 
 
-@pytest.mark.xdist_group("hosts-bare")
 def test_a_stream_that_was_cut_goes_on_where_the_host_is_and_leaves_nothing_here(bare: Site, tmp_path: Path):
     bare.manifest["models"]["tiny"]["cpus"] = "0-0"
     bare.manifest["models"]["smol"] = {
@@ -144,7 +142,6 @@ def run_inside(site: Site, *arguments: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.xdist_group("hosts-inside")
 def test_a_machine_deploys_to_itself(inside: Site):
     run_inside(inside, "plan", "--detailed-exitcode", code=2)
     run_inside(inside, "apply")
@@ -194,7 +191,6 @@ def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.xdist_group("hosts-many")
 def test_fifty_hosts_behind_one_jump_are_trusted_and_reached_at_once(many: tuple[Path, Path]):
     folder, _ = many
     trusted = run_in(folder, "trust", "--yes")

@@ -29,7 +29,7 @@ MOVED = llama.IMAGE.rpartition(":")[0] + ":moved"
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One host that serves the tiny model."""
-    bare_hosts(lab, HostSpec(HOST, "bookworm", engine=True))
+    bare_hosts(lab, HostSpec(HOST, "bookworm"))
     site = make_site(lab, tmp_path_factory.mktemp("site"), HOST)
     site.run("apply")
     yield site
