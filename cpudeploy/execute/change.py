@@ -154,15 +154,25 @@ def was_committed(change: Change, found: Facts) -> bool:
     return left.operation in [operation.id for operation in _behind_commit(change)]
 
 
+def has_proven_itself(change: Change, facts: Any) -> bool:
+    """Whether the new one serves as the change means to leave it, and all that is missing is that something
+    goes. `facts`: the host's document once its guards are settled; they leave such a one alone, too."""
+    proves = any(isinstance(operation, op.Prove) for operation in change.operations)
+    wrong = matches(change.after, facts)
+    return proves and bool(_behind_commit(change)) and all(each.wanted is None for each in wrong)
+
+
 def _behind_commit(change: Change) -> tuple[op.Operation, ...]:
     """What only clears away: with it goes what the way back led to."""
     commits = [n for n, each in enumerate(change.operations) if isinstance(each, op.GuardCommit)]
     return change.operations[commits[-1] + 1 :] if commits else ()
 
 
-def clear_away(change: Change, target: Target, host: str, tell: Tell) -> None:
-    """Do again what is behind the commit. Raises what an operation raises."""
-    for operation in _behind_commit(change):
+def finish(change: Change, target: Target, host: str, tell: Tell) -> None:
+    """Do again what follows once the new one has passed its gate: note it, and what is behind the commit.
+    Raises what an operation raises."""
+    noting = (operation for operation in change.operations if isinstance(operation, op.Prove))
+    for operation in (*noting, *_behind_commit(change)):
         tell(_started(host, change, operation, describe(operation)))
         target.perform(operation, _relay(host, change, tell))
 

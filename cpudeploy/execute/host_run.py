@@ -23,9 +23,10 @@ from .change import (
     already,
     carry_out,
     check_fresh,
-    clear_away,
     document,
+    finish,
     finished,
+    has_proven_itself,
     undo,
     was_committed,
 )
@@ -167,13 +168,15 @@ class HostRun:
         return target.facts()
 
     def _take_up(self, change: Change, target: Target, found: Facts) -> None:
-        """The change of this very plan that its last apply died in, from `found`: cleared away where it was
-        committed, else undone, unless all of it was done. What can't be undone stays noted, for next time."""
+        """The change of this very plan that its last apply died in, from `found`: finished where the new one
+        had proven itself, else undone, unless all of it was done. What can't be undone stays noted, for next
+        time."""
         target.begin(change)
-        if was_committed(change, found):
-            clear_away(change, target, self.name, self._tell)
+        now = document(target.facts())
+        if already(change, now):
             target.end(change, "done")
-        elif already(change, document(target.facts())):
+        elif was_committed(change, found) or has_proven_itself(change, now):
+            finish(change, target, self.name, self._tell)
             target.end(change, "done")
         elif undo(change, target, self.name, self._tell, prove=False):
             target.end(change, "reverted")

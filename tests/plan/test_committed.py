@@ -9,7 +9,16 @@ from cpudeploy.execute.change import carry_out, document
 from cpudeploy.execute.interrupt import Interrupt
 from cpudeploy.types.plan import Plan
 from tests.plan.test_converge import apply, bring, count, killed_after, plan_for
-from tests.plan.test_replace import NAME, WAYS, begun, begun_without_container, ids, open_to_people, wish
+from tests.plan.test_replace import (
+    NAME,
+    WAYS,
+    begun,
+    begun_without_container,
+    ids,
+    left,
+    open_to_people,
+    wish,
+)
 from tests.simulated import SimulatedHost
 
 BEHIND = ("stop old", "forget secrets", "clear")
@@ -62,14 +71,15 @@ def test_asked_to_stop_behind_the_commit_the_change_is_finished(way: str, operat
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("died_in", [*BEHIND, "the end"])
-def test_the_same_plan_finishes_what_its_killed_apply_had_committed(way: str, died_in: str):
-    """Died in an operation: the journal names it, it may be done or not."""
+@pytest.mark.parametrize("guard", ["settled", "fired"])
+@pytest.mark.parametrize("died_in", ["serve", "prove", "commit", *BEHIND, "the end"])
+def test_the_same_plan_finishes_what_its_killed_apply_had_proven(way: str, died_in: str, guard: str):
+    """Died behind an operation, whose end the journal may not know."""
     plan = upgrade(way)
     operations = ids(plan.hosts["one"].changes[0])
     host = SimulatedHost(begun())
     killed_after(plan, host, operations.index(died_in) + 1 if died_in in operations else len(operations))
-    host.die()
+    left(host, guard)
     before = len(host.log)
     assert apply(plan, host).status in ("done", "unchanged")
     assert not {"create", "remove new", "start old"} & set(host.log[before:])
