@@ -380,7 +380,8 @@ if test -d "$weights"; then
 	cd "$weights" || exit 1
 	tell weights-blobs stat -c '%s %Y %i %n' blobs/*
 	tell weights-partial stat -c '%s %n' partial/*
-	tell weights-trees stat -c '%i %F/%n' trees/*/* trees/*/*/*
+	# Not those that are being made, whose names begin with a dot.
+	tell weights-trees find trees -path 'trees/.*' -prune -o -type f -exec stat -c '%i %F/%n' {} +
 	cd / || exit 1
 	for file in "$weights"/refs/*; do
 		test -e "$file" && tell_file "weights-ref:${file##*/}" "$file"

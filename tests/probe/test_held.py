@@ -113,7 +113,9 @@ def test_weights_are_verified_by_what_they_were_when_hashed(tree: Tree) -> None:
     tree.write(f"{WEIGHTS}/partial/{'d' * 64}", "half")
     tree.write(f"{WEIGHTS}/refs/rag.0001-abcd", "tree-1\ntree-2\n")
     tree.write(f"{WEIGHTS}/claims/rag", f"{'a' * 64}\n{'b' * 64}\n")
-    tree.write(f"{WEIGHTS}/trees/tree-1/sub/b.gguf", "x")
+    for file in ("sub/b.gguf", "sub/deep/deeper/c.txt", ".hidden.json"):
+        tree.write(f"{WEIGHTS}/trees/tree-1/{file}", "x")
+    tree.write(f"{WEIGHTS}/trees/.tree-2.4711/begun.gguf", "x")
     (tree.folder / WEIGHTS / "trees/tree-1/Model A.gguf").hardlink_to(tree.folder / WEIGHTS / "blobs" / good)
     weights = tree.facts().weights
     assert {name: blob.verified for name, blob in weights.blobs.items()} == {
@@ -123,7 +125,8 @@ def test_weights_are_verified_by_what_they_were_when_hashed(tree: Tree) -> None:
     }
     assert weights.blobs[good].size == 8
     assert weights.trees["tree-1"]["Model A.gguf"] == weights.blobs[good].inode
-    assert set(weights.trees["tree-1"]) == {"Model A.gguf", "sub/b.gguf"}
+    linked = {"Model A.gguf", "sub/b.gguf", "sub/deep/deeper/c.txt", ".hidden.json"}
+    assert {name: set(files) for name, files in weights.trees.items()} == {"tree-1": linked}
     assert weights.partial == {"d" * 64: 5}
     assert weights.refs == {"rag.0001-abcd": ("tree-1", "tree-2")}
     assert weights.claims == {"rag": ("a" * 64, "b" * 64)}
