@@ -22,6 +22,7 @@ from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
+from ..steps.health import usual_start_s
 from ..steps.image import image_changes
 from ..steps.network import network_changes
 from ..steps.platform import refuse_wrong_platform
@@ -244,7 +245,7 @@ def _rollout(
             image,
             rollout,
             playbook.diagnose,
-            bytes_to_load(context, placement, weights),
+            usual_start_s(playbook, bytes_to_load(context, placement, weights)),
         )
     for instance in held.instead.values():
         changes += changes_to(context, instance, rollout, asked.playbooks, {})

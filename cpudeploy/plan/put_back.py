@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..steps.blocks import Rollout
 from ..steps.container import container_changes
 from ..steps.context import HostContext
+from ..steps.health import usual_start_s
 from ..types.plan import Change
 from ..types.playbook import Playbook
 from ..types.release import Instance
@@ -45,7 +46,7 @@ def changes_to(
         image,
         rollout,
         playbook.diagnose if playbook else (),
-        bytes_held(context, instance),
+        usual_start_s(playbook, bytes_held(context, instance)),
     )
 
 

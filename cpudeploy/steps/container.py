@@ -25,9 +25,6 @@ from .replace import creating_first, drains, holding, proving, removing, replaci
 from .undo import undoing
 from .way import Way, way
 
-_LOAD_BYTES_PER_S = 200_000_000
-"""How fast a model is read, for the estimate of a gap in service."""
-
 _SWAP_S = 1
 """The gap of a new one from beside, in whole seconds: well below in what was measured."""
 
@@ -48,9 +45,10 @@ def container_changes(
     image: ResolvedImage,
     rollout: Rollout,
     diagnose: tuple[Diagnosis, ...],
-    load_bytes: int,
+    start_s: int,
 ) -> tuple[Change, ...]:
-    """What brings the host to `wanted`; nothing when it already serves so. Pure.
+    """What brings the host to `wanted`; nothing when it already serves so. `start_s`: what a start of it
+    usually takes. Pure.
 
     Raises HostError where the manifest says how it is to be replaced and that can't be.
     """
@@ -67,7 +65,7 @@ def container_changes(
         return (_only_told(found, wanted, need.diff, unknown),)
     if not found.settled.proven:
         return (_create(context, found, wanted, image, rollout, diagnose, need),)
-    return (_replace(context, found, wanted, image, rollout, diagnose, need, load_bytes),)
+    return (_replace(context, found, wanted, image, rollout, diagnose, need, start_s),)
 
 
 def proven_already(context: HostContext, instances: Mapping[str, Instance]) -> tuple[str, ...]:
@@ -140,7 +138,7 @@ def _replace(
     rollout: Rollout,
     diagnose: tuple[Diagnosis, ...],
     need: _Need,
-    load_bytes: int,
+    start_s: int,
 ) -> Change:
     """Where something serves, or did before an interrupted change."""
     placement = _placement(context, wanted)
@@ -172,18 +170,18 @@ def _replace(
             draining=drains(serving, found.name, wanted, drain_s, secret_changed=changed),
         ),
         revert=undoing(found, wanted, rollout.release, secret_changed=changed),
-        gap_s=_gap(found, wanted, chosen, load_bytes),
+        gap_s=_gap(found, wanted, chosen, start_s),
         hold=None
         if not changed and _was_proven(context, found.name, wanted)
         else holding(context, found.name, wanted, rollout.release),
     )
 
 
-def _gap(found: Found, wanted: Instance, chosen: Way, load_bytes: int) -> int | None:
+def _gap(found: Found, wanted: Instance, chosen: Way, start_s: int) -> int | None:
     """Seconds without service because of the change; None where nothing serves anyway."""
     if not found.settled.up:
         return None
-    return _SWAP_S if chosen.beside else wanted.gate.stable_s + 3 + load_bytes // _LOAD_BYTES_PER_S
+    return _SWAP_S if chosen.beside else wanted.gate.stable_s + start_s
 
 
 def _placement(context: HostContext, wanted: Instance) -> Placement | None:

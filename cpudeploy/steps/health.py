@@ -13,6 +13,12 @@ from ..types.deployment import Placement
 from ..types.playbook import Playbook
 from ..types.release import Check, Gate
 
+_READ_BYTES_PER_S = 200_000_000
+"""How fast a model is read, for the estimate of a gap in service."""
+
+_UNKNOWN_START_S = 3
+"""Of an engine whose playbook is gone."""
+
 
 def wanted_gate(
     playbook: Playbook, placement: Placement, load_bytes: int, context: Mapping[str, Any]
@@ -39,6 +45,13 @@ def wanted_gate(
         checks=tuple(_rendered(check, context) for check in checks),
         busy=None if health.busy is None else _rendered(health.busy, context),
     )
+
+
+def usual_start_s(playbook: Playbook | None, load_bytes: int) -> int:
+    """Seconds until an engine usually serves a model of `load_bytes`, which it reads at once."""
+    health = playbook.health if playbook is not None else None
+    start_s = health.usual_start_s if health is not None else _UNKNOWN_START_S
+    return start_s + load_bytes // _READ_BYTES_PER_S
 
 
 def _rendered(check: Check, context: Mapping[str, Any]) -> Check:

@@ -125,11 +125,13 @@ class ContainerTemplate(Struct, frozen=True, kw_only=True):
 class HealthTemplate(Struct, frozen=True, kw_only=True):
     """The gate: `ready` and `listed` always, then the task's own checks. Bodies are templates.
 
-    deadline = `start_s` + weights bytes / `load_bytes_per_s`.
+    deadline = `start_s` + weights bytes / `load_bytes_per_s`. `usual_start_s`: what a start takes on an idle
+    host besides reading the weights, for the estimate of a gap in service.
     """
 
     stable_s: int = 2
     start_s: int = 60
+    usual_start_s: int = 3
     load_bytes_per_s: int = 100_000_000
     ready: tuple[Check, ...]
     tasks: dict[str, tuple[Check, ...]]

@@ -7,11 +7,13 @@ import functools
 import msgspec
 import pytest
 
+from cpudeploy.plan import make_plan
 from cpudeploy.types import operation as op
 from cpudeploy.types.base import SecretRef, from_data, to_data
 from cpudeploy.types.deployment import Reserve
 from cpudeploy.types.facts import Engine, Facts, Node
-from cpudeploy.types.plan import Change
+from cpudeploy.types.plan import Change, Plan
+from tests.engines import BOOKS, both, known, paged
 from tests.factories import GIB, cores, deployment, facts, placement
 from tests.plan.test_converge import apply, bring, killed_after, plan_for, serving
 from tests.simulated import SimulatedHost
@@ -95,6 +97,17 @@ def test_stop_first_nobody_serves_between_the_stop_and_the_start():
             dark.append(operation.id)
     assert dark == ["stop", "keep", "create"]
     assert change.gap_s is not None and change.gap_s > 2
+
+
+def test_the_gap_of_an_engine_that_compiles_is_told_with_its_start():
+    def plan(host: SimulatedHost, context: int) -> Plan:
+        wished = paged(context=context, replace="stop-first")
+        return make_plan(both(wished), BOOKS, {"one": host.facts()}, known(wished), origin="here")
+
+    host = SimulatedHost(facts(memory=32 * GIB))
+    apply(plan(host, 4096), host)
+    (change,) = plan(host, 2048).hosts["one"].changes
+    assert change.gap_s is not None and change.gap_s > 60
 
 
 @pytest.mark.parametrize("way", WAYS)
