@@ -15,6 +15,7 @@ import msgspec
 from ..steps.context import HostContext
 from ..steps.found import is_ours
 from ..types.names import base_name
+from ..types.origin import same_origin
 from ..types.release import by_age, read_release
 
 
@@ -44,7 +45,7 @@ def applied_elsewhere(context: HostContext, wanted: Collection[str], origin: str
     for name, container in sorted(context.facts.containers.items()):
         if is_ours(context, container) and base_name(name) not in wanted:
             other = _origin(context, base_name(name))
-            if other and other != origin:
+            if other and not same_origin(other, origin):
                 found[name] = other
     return found
 
@@ -52,7 +53,7 @@ def applied_elsewhere(context: HostContext, wanted: Collection[str], origin: str
 def state_elsewhere(context: HostContext, origin: str) -> str:
     """Another origin that applied last on this host; empty where it was this one, or nobody."""
     other = _origin(context, "")
-    return "" if other == origin else other
+    return "" if same_origin(other, origin) else other
 
 
 def told(context: HostContext, elsewhere: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from ..types.base import Unknown, digest
 from ..types.deployment import Placement
 from ..types.facts import Container
 from ..types.names import base_name, container_name
+from ..types.origin import same_origin
 from ..types.operation import Record
 from ..types.plan import Change, FieldDiff, Fingerprint
 from ..types.release import Diagnosis, Instance, identity, read_release, release_number
@@ -254,7 +255,9 @@ def removal_changes(context: HostContext, wanted_names: frozenset[str], origin: 
 def _elsewhere(context: HostContext, container: Container, origin: str) -> str:
     releases = context.facts.releases.get(context.deployment.name, {})
     release = read_release(releases.get(container.mark.release)) if container.mark else None
-    return f"; it was applied from {release.origin}" if release and release.origin != origin else ""
+    if release is None or same_origin(release.origin, origin):
+        return ""
+    return f"; it was applied from {release.origin}"
 
 
 def removal(context: HostContext, name: str, why: str) -> Change:

@@ -72,6 +72,12 @@ def test_the_same_origin_removes_its_own():
     assert removals(planned(host, deployment(B), HERE)) == ["a"]
 
 
+def test_a_clone_over_https_removes_what_a_clone_over_ssh_applied():
+    host = SimulatedHost(facts())
+    applied(host, deployment(A), THERE)
+    assert removals(planned(host, deployment(B), "https://forge.corp/llm/rag inventory.yaml")) == ["a"]
+
+
 def test_what_an_origin_has_applied_itself_since_is_its_own():
     host = SimulatedHost(facts())
     applied(host, deployment(A), HERE)
