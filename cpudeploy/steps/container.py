@@ -12,8 +12,8 @@ from ..types.base import Unknown, digest
 from ..types.deployment import Placement
 from ..types.facts import Container
 from ..types.names import base_name, container_name
-from ..types.origin import same_origin
 from ..types.operation import Record
+from ..types.origin import same_origin
 from ..types.plan import Change, FieldDiff, Fingerprint
 from ..types.release import Diagnosis, Instance, identity, read_release, release_number
 from ..types.resolved import ResolvedImage

@@ -1,4 +1,4 @@
-"""Where a manifest comes from, as releases record it: `REMOTE PATH` of a git repository, or `user@machine:path`."""
+"""Where a manifest comes from, as releases record it: `REMOTE PATH` in git, or `user@machine:path`."""
 
 from __future__ import annotations
 
