@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ..errors import ERROR, OK, UNREACHABLE
 from .options import (
     adopt_option,
     exclude,
@@ -73,20 +72,14 @@ def command(
 
     exclude("a manifest", {"--secrets-dir": secrets_dir is not None})
 
-    def once() -> tuple[int, bool]:
-        return apply_manifest(
-            source,
-            limit=limit,
-            playbooks=playbooks,
-            ask_sudo=ask_sudo_pass,
-            repack=repack,
-            retry=retry,
-            adopt=adopt,
-            output=output,
-            verbose=verbose,
-        )
-
-    code, more = once()
-    # A second time for what could not be seen the first time; never a third. 1 says only that something was
-    # left out of the plan, and a host that was not reached keeps no other from being done.
-    return once()[0] if more and code in (OK, ERROR, UNREACHABLE) else code
+    return apply_manifest(
+        source,
+        limit=limit,
+        playbooks=playbooks,
+        ask_sudo=ask_sudo_pass,
+        repack=repack,
+        retry=retry,
+        adopt=adopt,
+        output=output,
+        verbose=verbose,
+    )

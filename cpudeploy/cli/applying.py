@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import ERROR, SecretError, UsageError, worst
+from ..errors import ERROR, OK, SecretError, UsageError, worst
 from ..secrets import Secrets
 from ..transport import Connection, Starts, connect
 from ..types.base import SecretRef
 from ..types.deployment import Sudo
 from ..types.plan import HostPlan
-from .carrying_out import carry_out
+from .carrying_out import Carried, carry_out
 from .deciding import cache_folder, decide, origin_of
 from .saved import PARTIAL, read_plan, refuse_changed_uploads, secrets_of
 from .settling import put_right
@@ -37,15 +37,23 @@ def apply_manifest(
     adopt: bool,
     output: str,
     verbose: bool,
-) -> tuple[int, bool]:
-    """Plan and apply. Returns the exit code, and whether some host may need it once more."""
-    with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo) as found:
-        put_right(found, origin_of(inventory))
-        plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
-        code = carry_out(
-            plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
-        )
-        return code, any(host.partial for host in plan.hosts.values())
+) -> int:
+    """Plan and apply; a second time where something can be seen only then, never a third. Returns the exit
+    code."""
+
+    def once(limit: Sequence[str]) -> Carried:
+        with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo) as found:
+            put_right(found, origin_of(inventory))
+            plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
+            return carry_out(
+                plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+            )
+
+    first = once(limit)
+    again = first.to_be_seen_again
+    if not again:
+        return first.code
+    return worst([first.without(again).code, once(again).code])
 
 
 def apply_saved(
@@ -80,7 +88,7 @@ def apply_saved(
         return connection
 
     try:
-        code = carry_out(
+        ended = carry_out(
             plan,
             reach,
             secrets,
@@ -97,7 +105,7 @@ def apply_saved(
     partial = [name for name, host in hosts.items() if host.partial]
     for name in partial:
         note(name, PARTIAL)
-    return worst([code, ERROR if partial else code])
+    return worst([ended.code, ERROR if partial else OK])
 
 
 def _limited(hosts: Mapping[str, HostPlan], limit: Sequence[str]) -> dict[str, HostPlan]:

@@ -7,6 +7,7 @@ Whether anybody reads what is said here changes nothing about what is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import click
 import msgspec
@@ -21,11 +22,41 @@ from ..secrets import Secrets
 from ..transport import Connection, connect
 from ..types.base import from_json, to_json
 from ..types.facts import Question
+from ..types.outcome import Outcome
 from ..types.plan import HostPlan, Plan
 from .terminal import stderr, stdout
 
 Reach = Callable[[HostPlan], Connection]
 """An open connection to a host of the plan. Raises ConnectError. Called from several threads."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What became of a plan."""
+
+    outcome: Outcome
+    plan: Plan
+
+    @property
+    def code(self) -> int:
+        """The exit code that tells it."""
+        return end_code(self.outcome, self.plan)
+
+    @property
+    def to_be_seen_again(self) -> tuple[str, ...]:
+        """Hosts where all was done that could be planned, and more is wanted that can be seen only now."""
+        ends = self.outcome.hosts
+        return tuple(
+            name
+            for name, host in self.plan.hosts.items()
+            if host.partial and ends[name].status in ("done", "unchanged")
+        )
+
+    def without(self, hosts: Collection[str]) -> Carried:
+        """As if these hosts had not been among it."""
+        rest = self.plan.hosts.keys() - set(hosts)
+        ends = {name: end for name, end in self.outcome.hosts.items() if name in rest}
+        return Carried(msgspec.structs.replace(self.outcome, hosts=ends), _narrowed(self.plan, rest))
 
 
 def carry_out(
@@ -39,8 +70,8 @@ def carry_out(
     only: Collection[str] | None = None,
     retry: bool = False,
     told: bool = False,
-) -> int:
-    """Execute and report; returns the exit code. `only`: hosts to do it on, None: on all of the plan.
+) -> Carried:
+    """Execute and report. `only`: hosts to do it on, None: on all of the plan.
     `retry`: also what this plan failed with before. `told`: the plan was shown already.
 
     `output`: `text`; `json`, a line an event, then the outcome on the last; `markdown`, one comment at the
@@ -78,7 +109,7 @@ def carry_out(
         console.try_write(
             render_outcome(outcome, shown, colour=console.colour, width=console.width, command=command)
         )
-    return end_code(outcome, shown)
+    return Carried(outcome, shown)
 
 
 def _narrowed(plan: Plan, hosts: Collection[str]) -> Plan:

@@ -89,4 +89,4 @@ def command(
             verbose=verbose,
             facts_s=found.facts_s,
             told=asks,
-        )
+        ).code

@@ -75,9 +75,9 @@ def command(
             show_plan(plan, output=output, verbose=verbose, facts_s=found.facts_s)
             impossible = any(host.unknown or host.left_out for host in plan.hosts.values())
             return worst([ERROR if impossible else OK, found.code])
-        code = carry_out(
+        ended = carry_out(
             plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
         )
         if output == "text" and not plan.empty:
             stdout().try_write("the manifest is as it was: the next apply brings back what it says")
-        return code
+        return ended.code
