@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 
-from ..types.names import STATE_DIR
+from ..types.names import GUARDS, KEPT, LEASE, STATE_DIR
 from .problems import show
 
-_TAKEN = frozenset({"weights", "lease", "guard", "host", "kept"})
+_TAKEN = frozenset({"weights", "host", *(posixpath.basename(path) for path in (LEASE, GUARDS, KEPT))})
 """What deployments of a host share lies in STATE_DIR under these names, beside a folder a deployment."""
 
 _SYSTEM = (

@@ -84,7 +84,7 @@ ONE_FAULT = [
     ("address: 10.0.0.1", "dirs: {weights: /data/../etc}", "4:23", "absolute path without `..`"),
     *(
         ("name: rag", f"name: {name}", "2:7", f"can't be called `{name}` choose another")
-        for name in ("weights", "lease", "guard", "host")
+        for name in ("weights", "lease", "guard", "host", "kept")
     ),
     *(
         ("address: 10.0.0.1", f"dirs: {{weights: {folder}}}", "4:23", words)

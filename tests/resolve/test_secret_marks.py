@@ -59,6 +59,15 @@ def test_a_secret_is_compared_with_the_release_that_runs(secrets: Secrets) -> No
     assert states(secrets, releases, running("0001-a"), running("0002-b")) == {key: "same"}
 
 
+def test_the_newest_release_is_the_one_with_the_highest_number(secrets: Secrets) -> None:
+    releases = {
+        "9999-a": {"secret_marks": {PATH: mark("before")}},
+        "10000-b": {"secret_marks": {PATH: mark(PASSWORD)}},
+    }
+    found = states(secrets, releases, running("9999-a"), running("10000-b"))
+    assert found == {"h1/rag/chat/0/api_key": "same"}
+
+
 def test_what_never_passed_its_gate_does_not_count_while_something_did(secrets: Secrets) -> None:
     """It is undone, and what serves then has its own secret."""
     releases = {
