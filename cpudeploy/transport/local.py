@@ -96,7 +96,8 @@ class ProcessWire:
         except subprocess.TimeoutExpired:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel, or root's
+                self._process.wait(5)
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()
