@@ -23,8 +23,8 @@ COMES_BACK_S = 300
 
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A bare Debian 13 host; after one apply a model in each form is served there, each by its engine."""
-    bare_hosts(lab, HostSpec(HOST, "trixie"))
+    """A Debian 13 host with an engine; after one apply a model in each form is served there, each by its engine."""
+    bare_hosts(lab, HostSpec(HOST, "trixie", engine=True))
     vllm.serve_models(lab, vllm.TINY)
     vllm.publish(lab)
     site = make_site(lab, tmp_path_factory.mktemp("engines"), HOST, name="both")

@@ -1,4 +1,4 @@
-"""Two deployments on the same hosts, both upgraded; one is pruned: what is freed, and what the other still has."""
+"""Two deployments on one host, both upgraded; one is pruned: what is freed, and what the other still has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lab.lab import LLAMA_REPOSITORY, Lab
 
 pytestmark = pytest.mark.lab
 
-HOSTS = ("prune12", "prune13")
+HOST = "prune13"
 WEIGHTS = "/var/lib/cpudeploy/weights"
 FOREIGN = "theirs:kept"
 MINE, THEIRS = "rag", "other"
@@ -51,44 +51,38 @@ class Upgrades:
         site.manifest["models"]["tiny"]["source"] = {"huggingface": repo(number), "files": [TINY_FILE]}
         site.run("apply")
 
-    def images(self, host: str) -> set[int]:
+    def images(self) -> set[int]:
         """Which of the four the engine has."""
-        listed = self.mine.on(host).check_output("docker images --no-trunc --digests --format '{{.Digest}}'")
+        listed = self.mine.on(HOST).check_output("docker images --no-trunc --digests --format '{{.Digest}}'")
         return {number for number, digest in self.digests.items() if digest in listed.split()}
 
-    def used(self, host: str) -> int:
+    def used(self) -> int:
         """Bytes of the weights folder, each file once."""
-        return int(self.mine.on(host).check_output("du -sb %s", WEIGHTS).split()[0])
+        return int(self.mine.on(HOST).check_output("du -sb %s", WEIGHTS).split()[0])
 
 
 @pytest.fixture(scope="module")
 def upgrades(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgrades]:
-    bare_hosts(
-        lab,
-        HostSpec(HOSTS[0], "bookworm", engine=True),
-        HostSpec(HOSTS[1], "trixie", sudo="password", engine=True),
-    )
-    sites = [make_site(lab, tmp_path_factory.mktemp(name), *HOSTS, name=name) for name in (MINE, THEIRS)]
+    bare_hosts(lab, HostSpec(HOST, "trixie", sudo="password", engine=True))
+    sites = [make_site(lab, tmp_path_factory.mktemp(name), HOST, name=name) for name in (MINE, THEIRS)]
     made = Upgrades(lab, *sites)
     try:
         made.apply(made.mine, 1)
-        for host in HOSTS:
-            made.mine.on(host).check_output(f"tar -C /etc -c hostname | docker import - {FOREIGN}")
+        made.mine.on(HOST).check_output(f"tar -C /etc -c hostname | docker import - {FOREIGN}")
         made.apply(made.theirs, 1)
         for number in (2, 3, 4):
             made.apply(made.mine, number)
         made.apply(made.theirs, 4)
         yield made
     finally:
-        for host in HOSTS:
-            lab.remove(host)
+        lab.remove(HOST)
 
 
 def test_what_would_go_is_told_and_where_nobody_can_be_asked_nothing_goes(upgrades: Upgrades):
-    before = {host: upgrades.images(host) for host in HOSTS}
+    before = upgrades.images()
     assert "in 1 file" in upgrades.mine.run("prune", "--keep", "0", "--dry-run")
     assert "--yes" in upgrades.mine.run("prune", "--keep", "0", code=64)
-    assert {host: upgrades.images(host) for host in HOSTS} == before
+    assert upgrades.images() == before
 
 
 def test_with_the_usual_number_of_releases_there_is_nothing_to_prune(upgrades: Upgrades):
@@ -96,21 +90,19 @@ def test_with_the_usual_number_of_releases_there_is_nothing_to_prune(upgrades: U
 
 
 def test_pruning_one_deployment_frees_what_only_it_needed(upgrades: Upgrades):
-    before = {host: (upgrades.images(host), upgrades.used(host)) for host in HOSTS}
-    served = {host: upgrades.theirs.inspect(host, f"{THEIRS}_tiny_0")["Id"] for host in HOSTS}
+    images, used = upgrades.images(), upgrades.used()
+    served = upgrades.theirs.inspect(HOST, f"{THEIRS}_tiny_0")["Id"]
     told = upgrades.mine.run("prune", "--keep", "0", "--yes")
     size = (upgrades.mine.lab.hub.root / repo(2) / "files" / TINY_FILE).stat().st_size
-    for host in HOSTS:
-        images, used = before[host]
-        assert images == {1, 2, 3, 4}
-        # 4 serves, 3 is where a rollback leads; 1 and 4 are the other deployment's.
-        assert upgrades.images(host) == {1, 3, 4}
-        assert used - upgrades.used(host) >= size
-        on = upgrades.mine.on(host)
-        assert len(on.file(f"{WEIGHTS}/trees").listdir()) == 3
-        assert len(on.file(f"/var/lib/cpudeploy/{MINE}/releases").listdir()) == 2
-        assert on.run(f"docker image inspect {FOREIGN}").rc == 0
-        assert upgrades.theirs.inspect(host, f"{THEIRS}_tiny_0")["Id"] == served[host]
+    assert images == {1, 2, 3, 4}
+    # 4 serves, 3 is where a rollback leads; 1 and 4 are the other deployment's.
+    assert upgrades.images() == {1, 3, 4}
+    assert used - upgrades.used() >= size
+    on = upgrades.mine.on(HOST)
+    assert len(on.file(f"{WEIGHTS}/trees").listdir()) == 3
+    assert len(on.file(f"/var/lib/cpudeploy/{MINE}/releases").listdir()) == 2
+    assert on.run(f"docker image inspect {FOREIGN}").rc == 0
+    assert upgrades.theirs.inspect(HOST, f"{THEIRS}_tiny_0")["Id"] == served
     assert "in 1 file" in told
 
 
@@ -123,9 +115,9 @@ def test_a_second_prune_finds_nothing_and_both_deployments_are_as_wanted(upgrade
 @pytest.mark.parametrize("who", ["theirs", "mine"])
 def test_both_can_still_go_back_without_asking_anybody(upgrades: Upgrades, who: str):
     site: Site = getattr(upgrades, who)
-    before = site.inspect(HOSTS[0], f"{site.manifest['name']}_tiny_0")["Image"]
-    with nobody_to_ask(site, *HOSTS):
+    before = site.inspect(HOST, f"{site.manifest['name']}_tiny_0")["Image"]
+    with nobody_to_ask(site, HOST):
         site.run("rollback")
-    assert site.inspect(HOSTS[0], f"{site.manifest['name']}_tiny_0")["Image"] != before
+    assert site.inspect(HOST, f"{site.manifest['name']}_tiny_0")["Image"] != before
     port = site.manifest["models"]["tiny"]["port"]
-    assert "tiny" in site.ask(HOSTS[1], port, site.api_key)
+    assert "tiny" in site.ask(HOST, port, site.api_key)

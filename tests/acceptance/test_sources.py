@@ -40,7 +40,7 @@ WEIGHTS = "/var/lib/cpudeploy/weights"
 @pytest.fixture(scope="module")
 def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A host that serves a model of this machine."""
-    bare_hosts(lab, HostSpec(HOST))
+    bare_hosts(lab, HostSpec(HOST, engine=True))
     site = make_site(lab, tmp_path_factory.mktemp("sources"), HOST)
     (site.folder / "models").mkdir()
     shutil.copy(models.tiny(), site.folder / "models" / "mine.gguf")

@@ -14,7 +14,7 @@ from tests.lab.lab import Lab
 pytestmark = pytest.mark.lab
 
 HOSTS = ("two12", "two13")
-ROUNDS = 3
+ROUNDS = 2
 
 
 @pytest.fixture(scope="module")
