@@ -245,7 +245,7 @@ def _may_be_cut(operation: op.Operation) -> bool:
     """Cut short these leave nothing half-done: a fetch resumes, a pull is atomic, the others only look."""
     if isinstance(operation, op.Engine):
         return isinstance(operation.request, op.PullImage)
-    return isinstance(operation, op.Fetch | op.Wait | op.Http | op.Drain)
+    return isinstance(operation, op.Fetch | op.Wait | op.Drain)
 
 
 def _relay(host: str, change: Change, tell: Tell) -> Tell:

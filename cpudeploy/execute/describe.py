@@ -26,8 +26,6 @@ def describe(operation: op.Operation) -> str:
             return f"give up {', '.join(names)}"
         case op.Fetch(file=file):
             return f"fetch {file.name}"
-        case op.Http(address=address, port=port, path=path):
-            return f"ask http://{address}:{port}{path}"
         case op.Wait(container=container):
             return f"wait until {container} serves"
         case op.Drain(container=container):

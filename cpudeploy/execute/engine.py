@@ -81,10 +81,6 @@ class EngineClient:
             self._version = ".".join(str(part) for part in known)
         return self._version
 
-    def info(self) -> dict[str, Any]:
-        """`docker info` as the engine tells it."""
-        return self._json("GET", "/info")
-
     # -- images -------------------------------------------------------------------------------------
 
     def image(self, reference: str) -> dict[str, Any] | None:
@@ -186,15 +182,6 @@ class EngineClient:
             absent_is_done=True,
             deadline_s=grace_s + _DEADLINE_S,
         )
-
-    def kill(self, name: str, signal: str = "KILL") -> None:
-        """Send a signal to a running container."""
-        self._call("POST", f"/containers/{quote(name)}/kill", params={"signal": signal})
-
-    def wait(self, name: str, *, deadline_s: float) -> int:
-        """Wait until it stopped; its exit code."""
-        answer = self._call("POST", f"/containers/{quote(name)}/wait", deadline_s=deadline_s)
-        return int(answer.json()["StatusCode"])
 
     def rename(self, name: str, to: str) -> None:
         """Rename; done when `name` is absent and `to` is there."""

@@ -6,19 +6,16 @@ The only place where secret references become values. Nothing it tells or raises
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import httpx
 import msgspec
 
 from ..errors import ConnectionLost, EngineError, OperationFailed
 from ..probe import probe
 from ..secrets import Secrets
 from ..transport.base import Connection
-from ..transport.http import http_client
 from ..types import operation as op
 from ..types.base import SecretRef
 from ..types.event import Event, Note, Progress
@@ -30,7 +27,7 @@ from ..types.resolved import Place
 from ..types.safety import InFlight
 from .assign_json import assign_json
 from .change import Tell
-from .deadline import Due, DueStream
+from .deadline import Due
 from .describe import describe
 from .drain import drain
 from .engine import EngineClient
@@ -207,8 +204,6 @@ class HostTarget:
             case op.Fetch():
                 progress, note = _bytes(operation.id, tell), _notes(tell)
                 fetch(self._connection, operation, self._secrets, progress, note)
-            case op.Http():
-                self._http_check(operation, due, tell)
             case op.Wait():
                 with self._engine.within(Due(describe(operation), operation.deadline_s + _REPORT_S)):
                     self._wait(operation, tell)
@@ -321,24 +316,6 @@ class HostTarget:
             raise ScriptFailed(
                 f"script {operation.script} ended with exit code {done.rc}", log=told[-_LAST_LINES:]
             )
-
-    def _http_check(self, operation: op.Http, due: Due, tell: Tell) -> None:
-        """Ask until it answers as wanted or the deadline passes."""
-        dial, address = self._connection.dial_tcp, (operation.address, operation.port)
-        with http_client(lambda: DueStream(dial(*address), lambda: due), timeout_s=10) as http:
-            while True:
-                try:
-                    status = http.get(operation.path).status_code
-                    if status == operation.status:
-                        return
-                    found = f"HTTP {status}"
-                except (httpx.HTTPError, OperationFailed) as error:
-                    found = str(error)
-                if due.past:
-                    place = f"http://{operation.address}:{operation.port}{operation.path}"
-                    raise OperationFailed(f"{place} did not answer {operation.status}: {found}")
-                tell(Progress(host="", change="", operation=operation.id, text=found))
-                time.sleep(0.5)
 
     def _wait(self, operation: op.Wait, tell: Tell) -> None:
         key = None if operation.api_key is None else self._value(operation.api_key)

@@ -44,10 +44,6 @@ def _what(operation: op.Operation) -> str:
             return (
                 f"fetch {file.name} {data_size(file.size)} · sha256 {file.sha256[:12]} · via {operation.via}"
             )
-        case op.Http():
-            return (
-                f"request {operation.address}:{operation.port}{operation.path} expecting {operation.status}"
-            )
         case op.Wait():
             checks = ", ".join(check.name for check in operation.gate.checks)
             place = f"{operation.address}:{operation.port}"

@@ -236,17 +236,6 @@ class Fetch(Struct, frozen=True, kw_only=True, tag="fetch", tag_field="op"):
     stall_s: int = 60
 
 
-class Http(Struct, frozen=True, kw_only=True, tag="http", tag_field="op"):
-    """A request from the host to one of its own addresses; succeeds on `status`."""
-
-    id: str
-    deadline_s: int
-    address: str
-    port: int
-    path: str
-    status: int = 200
-
-
 class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="op"):
     """A container's health gate: stable, then every check. Fails at once when the container exits.
 
@@ -366,7 +355,6 @@ Operation = (
     | Claim
     | Disclaim
     | Fetch
-    | Http
     | Wait
     | Drain
     | GuardArm

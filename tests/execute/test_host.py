@@ -493,13 +493,6 @@ def test_a_release_is_recorded_with_marks_and_refs(bench: Bench) -> None:
     assert set(both["instances"]) == {NAME, "rag_other_0"}
 
 
-def test_a_request_to_the_host_waits_for_its_answer(bench: Bench, model: None) -> None:
-    bench.do(network(), create(bench), start())
-    bench.do(op.Http(id="h", deadline_s=30, address="127.0.0.1", port=8100, path="/health"))
-    with pytest.raises(OperationFailed, match="did not answer 200"):
-        bench.do(op.Http(id="h", deadline_s=1, address="127.0.0.1", port=8199, path="/"))
-
-
 def test_weights_arrive_and_the_facts_know_them(bench: Bench, lab: Lab) -> None:
     content = b"w" * 300_000
     sha = hashlib.sha256(content).hexdigest()

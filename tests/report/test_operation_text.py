@@ -1,6 +1,6 @@
 from cpudeploy.report.operation_text import operation_text
 from cpudeploy.types.base import SecretRef
-from cpudeploy.types.operation import GuardArm, Http, Put, Script
+from cpudeploy.types.operation import GuardArm, Put, Script
 
 from .samples import fetch, instance, pull, record, wait
 
@@ -15,8 +15,6 @@ def test_operations_name_their_objects_and_deadline() -> None:
         == "wait for rag_a_0 at 127.0.0.1:8100 · ready · longer for more bytes to load · at most 1 min 30 s"
     )
     assert "rag_a_0" in operation_text(record("h", {"rag_a_0": instance("a", port=1)}))
-    http = Http(id="h", deadline_s=5, address="127.0.0.1", port=80, path="/health")
-    assert operation_text(http) == "request 127.0.0.1:80/health expecting 200 · at most 5 s"
     back = Script(id="r", deadline_s=5, script="put-back", args={}, text="docker rename x y", sha256="a" * 64)
     arm = GuardArm(id="g", deadline_s=5, guard="swap", after_s=120, revert=back)
     assert "put-back after 2 min" in operation_text(arm)
