@@ -17,6 +17,9 @@ from pathlib import Path
 from .errors import SecretError
 from .types.base import SecretRef
 
+_SHORTEST = 4
+"""Characters of the shortest value that can be kept out of what is told: a shorter one stands in every text."""
+
 _COMMAND_S = 60
 """Seconds for a command to print a secret: time to unlock a password store, no more."""
 
@@ -102,6 +105,11 @@ class Secrets:
                 f"the {what} {ref} can't be sent in a header",
                 do="use printable ASCII characters, without spaces at the ends",
             )
+        if len(value) < _SHORTEST:
+            raise SecretError(
+                f"the {what} {ref} is too short to be a secret, or to be kept out of logs",
+                do=f"use {_SHORTEST} characters or more; `openssl rand -hex 16` makes a good one",
+            )
         return secret
 
     def remember(self, ref: SecretRef, secret: Secret) -> None:
@@ -114,10 +122,10 @@ class Secrets:
         return tuple(secret.reveal() for secret in tuple(self._known.values()))
 
     def redact(self, text: str) -> str:
-        """`text` with every resolved value of four characters or more replaced."""
+        """`text` with every resolved value replaced, but those too short for it."""
         # Longest first: of one that begins with another's value nothing may stay.
         for value in sorted(self.values(), key=len, reverse=True):
-            if len(value) >= 4:
+            if len(value) >= _SHORTEST:
                 text = text.replace(value, "[secret]")
         return text
 

@@ -33,4 +33,5 @@ def command(
             console.write(json_document(status_data(found.deployment.name, rows)))
         else:
             console.write(render_status(rows, colour=console.colour, width=console.width))
-        return worst([found.code, OK if all(row.state == "serving" for row in rows) else ERROR])
+        well = all(row.state in ("serving", "unlisted") for row in rows)
+        return worst([found.code, OK if well else ERROR])

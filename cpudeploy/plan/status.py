@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..sizing.running import running_instance
 from ..steps.compare import drift
 from ..types.deployment import Deployment, Placement
 from ..types.endpoint import url_of
-from ..types.facts import Container, Facts
-from ..types.names import container_name
+from ..types.facts import Container, Facts, Mark
+from ..types.names import base_name, container_name
 from ..types.status import State, StatusRow
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet
 
@@ -25,13 +25,15 @@ def status_rows(
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
 ) -> tuple[StatusRow, ...]:
-    """Rows in manifest order for hosts that told their facts; then one for each other host, with why."""
+    """Rows in manifest order for hosts that told their facts, then of what else of ours runs there; then one
+    for each other host, with why."""
     return (
         *(
             _row(deployment.name, p, facts[p.host], _what_to_do(deployment, p))
             for p in deployment.placements
             if p.host in facts
         ),
+        *(row for name in facts for row in _unlisted(deployment, name, facts[name])),
         *(StatusRow(host=name, state="unreachable", detail=why) for name, why in (unreachable or {}).items()),
         *(StatusRow(host=name, state="unknown", detail=why) for name, why in (unknown or {}).items()),
     )
@@ -47,6 +49,18 @@ def _what_to_do(deployment: Deployment, placement: Placement) -> str:
     return f"not yet: {not_yet}" if not_yet else "cpudeploy apply"
 
 
+def _unlisted(deployment: Deployment, host: str, facts: Facts) -> Iterator[StatusRow]:
+    """What holds cores, memory and a port, although nobody asks for it any more."""
+    wanted = {container_name(deployment.name, p.model, 0) for p in deployment.placements if p.host == host}
+    for name, container in sorted(facts.containers.items()):
+        mark = container.mark
+        if mark is None or mark.deployment != deployment.name or not container.running:
+            continue
+        if base_name(name) not in wanted:
+            detail = "not in the manifest any more: cpudeploy plan tells what becomes of it"
+            yield _found(host, mark, facts, container, "unlisted", detail)
+
+
 def _row(deployment: str, placement: Placement, facts: Facts, to_do: str) -> StatusRow:
     if facts.engine.state == "stopped":
         return StatusRow(
@@ -56,10 +70,15 @@ def _row(deployment: str, placement: Placement, facts: Facts, to_do: str) -> Sta
     if container is None or container.mark is None or container.mark.deployment != deployment:
         return StatusRow(host=placement.host, model=placement.model, state="missing", detail=to_do)
     state, detail = _state(deployment, placement, facts, container)
+    return _found(placement.host, container.mark, facts, container, state, detail)
+
+
+def _found(host: str, mark: Mark, facts: Facts, container: Container, state: State, detail: str) -> StatusRow:
     publish = container.publish[0] if container.publish else None
     return StatusRow(
-        host=placement.host,
-        model=placement.model,
+        host=host,
+        model=mark.model,
+        instance=mark.instance,
         state=state,
         detail=detail,
         exit_code=None if container.running else container.exit_code,
@@ -68,7 +87,7 @@ def _row(deployment: str, placement: Placement, facts: Facts, to_do: str) -> Sta
         age_s=_age(container.started_at, facts.clock) if container.running else None,
         restarts=container.restarts,
         endpoint=url_of(publish.address, publish.port) if publish else "",
-        release=container.mark.release,
+        release=mark.release,
         memory=container.memory,
         cpus=container.cpuset,
     )

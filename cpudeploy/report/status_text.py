@@ -14,7 +14,7 @@ from .table import table
 from .text import Cell, Ink
 
 STATUS_SCHEMA = "cpudeploy.status/1"
-_STYLES = {"serving": "green", "starting": "yellow", "drifted": "yellow"}
+_STYLES = {"serving": "green", "starting": "yellow", "drifted": "yellow", "unlisted": "yellow"}
 _HEADER = (
     "host",
     "model",

@@ -14,13 +14,15 @@ State = Literal[
     "stopped",
     "missing",
     "drifted",
+    "unlisted",
     "unreachable",
     "unknown",
 ]
 
 
 class StatusRow(Struct, frozen=True, kw_only=True):
-    """One instance of a model on one host, or a host of which nothing is known (model empty).
+    """One instance of a model on one host, or a host of which nothing is known (model empty). `unlisted`: it
+    runs, and the manifest does not name it any more.
 
     exit_code: of a stopped container. since: RFC 3339 time the state began, empty where unknown; age_s:
     seconds since then by the host's own clock. memory: the container's limit in bytes (0: none). cpus:

@@ -43,5 +43,18 @@ def test_an_engine_that_dies_long_after_its_start_is_seen_to_restart_between_its
     assert told(**young | {"started_at": rfc3339(clock - 7200)})[0] == "serving"
 
 
+def test_what_the_manifest_does_not_name_any_more_is_told_while_it_runs():
+    found = {
+        "rag_smol_0": container(),
+        "rag_smol_0_old": container(running=False, status="exited"),
+        "rag_former_0": container("former"),
+        "rag_stopped_0": container("stopped", running=False, status="exited"),
+        "theirs": container(mark=None),
+    }
+    rows = status_rows(deployment(placement()), {"one": facts(containers=found)})
+    assert [(row.model, row.state) for row in rows] == [("smol", "serving"), ("former", "unlisted")]
+    assert "not in the manifest" in rows[1].detail
+
+
 def rfc3339(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.000000000Z", time.gmtime(seconds))
