@@ -18,7 +18,7 @@ from .errors import SecretError
 from .types.base import SecretRef
 
 _SHORTEST = 4
-"""Characters of the shortest value that can be kept out of what is told: a shorter one stands in every text."""
+"""Characters of the shortest value that can be kept out of what is told: shorter ones stand in any text."""
 
 _COMMAND_S = 60
 """Seconds for a command to print a secret: time to unlock a password store, no more."""
