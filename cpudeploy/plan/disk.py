@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import HostError
-from ..steps.context import GIB, decimal_size
+from ..steps.context import GIB
 from ..types.facts import Disk, Facts
 from ..types.plan import Change
+from ..types.words import decimal_size
 
 _MARGIN = GIB
 """Free bytes left on a disk in any case: a full one takes the whole host down."""

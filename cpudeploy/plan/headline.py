@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..types.base import Unknown
 from ..types.capability import able
 from ..types.facts import Cpu, Facts
+from ..types.words import count
 
 _NOTABLE = (
     ("amx", "AMX"),
@@ -33,16 +34,12 @@ def _cores(cpu: Cpu) -> str:
     if isinstance(cpu.usable, Unknown):
         return "cores unknown"
     if isinstance(cpu.cores, Unknown):
-        text = f"{_count(len(cpu.usable), 'CPU')}, cores unknown"
+        text = f"{count(len(cpu.usable), 'CPU')}, cores unknown"
     else:
-        text = _count(len(cpu.cores), "core")
+        text = count(len(cpu.cores), "core")
         fast = sum(core.speed == max(each.speed for each in cpu.cores) for core in cpu.cores)
         if fast < len(cpu.cores):
             text += f" ({fast} fast)"
         if len(cpu.usable) != len(cpu.cores):
-            text += f", {_count(len(cpu.usable), 'thread')}"
+            text += f", {count(len(cpu.usable), 'thread')}"
     return text if isinstance(cpu.quota, Unknown) or cpu.quota is None else f"{text}, quota {cpu.quota:g}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

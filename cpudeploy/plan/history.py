@@ -10,7 +10,7 @@ from ..types.facts import Container, Facts
 from ..types.history import Became, HistoryInstance, HistoryRelease, HostHistory
 from ..types.names import old_name
 from ..types.release import Release, document_schema
-from .holds import seconds_since
+from ..types.words import seconds_since
 from .releases import current_release, missing_of, releases_of
 
 

@@ -6,8 +6,6 @@ in their place. A hold is heeded only where it is known what goes on instead: so
 
 from __future__ import annotations
 
-import calendar
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +15,7 @@ from ..types.facts import Facts
 from ..types.plan import Change
 from ..types.release import Instance, identity
 from ..types.safety import Hold
+from ..types.words import seconds_since
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -73,11 +72,3 @@ def ago(at: str, now: int) -> str:
         return ""
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "s"))
     return f"{seconds // size} {unit} ago "
-
-
-def seconds_since(at: str, now: int) -> int | None:
-    """Seconds from a time in RFC 3339 (UTC) to `now`; None for what is no time."""
-    try:
-        return max(0, now - calendar.timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S")))
-    except ValueError:
-        return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import time
 from collections.abc import Iterator, Mapping
 
 from ..sizing.running import running_instance
@@ -13,6 +11,7 @@ from ..types.endpoint import url_of
 from ..types.facts import Container, Facts, Mark
 from ..types.names import base_name, container_name
 from ..types.status import State, StatusRow
+from ..types.words import seconds_since
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet
 
 _LOADS_S = 300
@@ -84,7 +83,7 @@ def _found(host: str, mark: Mark, facts: Facts, container: Container, state: Sta
         exit_code=None if container.running else container.exit_code,
         oom=container.oom_killed,
         since=container.started_at if container.running else "",
-        age_s=_age(container.started_at, facts.clock) if container.running else None,
+        age_s=seconds_since(container.started_at, facts.clock) if container.running else None,
         restarts=container.restarts,
         endpoint=url_of(publish.address, publish.port) if publish else "",
         release=mark.release,
@@ -104,7 +103,7 @@ def _state(deployment: str, placement: Placement, facts: Facts, container: Conta
     if container.restart_policy == "no":
         return "starting", "its gate was never passed"
     recorded = running_instance(deployment, placement.model, facts)
-    age_s = _age(container.started_at, facts.clock)
+    age_s = seconds_since(container.started_at, facts.clock)
     loads_s = recorded.gate.deadline_s if recorded is not None else _LOADS_S
     if container.restarts and age_s is not None and age_s < loads_s:
         # An engine that dies a while after its start is `running` for most of its loop.
@@ -124,12 +123,3 @@ def _ended(container: Container) -> str:
     if container.exit_code in _TOLD_TO_STOP and not container.oom_killed:
         return "stopped by somebody: the engine brings back what ends by itself"
     return ""
-
-
-def _age(started_at: str, clock: int) -> int | None:
-    """Seconds since an RFC 3339 time in UTC, by the host's own clock."""
-    try:
-        began = calendar.timegm(time.strptime(started_at[:19], "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
-    return max(0, clock - began)

@@ -6,7 +6,7 @@ Not wrapped: `file:line:column: …` stays on one line, as editors and pipelines
 from __future__ import annotations
 
 from ..errors import CpudeployError, ManifestError, Problem
-from .numbers import count
+from ..types.words import count
 from .text import Ink, clean, lines_of
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..types.base import Unknown, to_data
 from ..types.facts import Container, Cpu, Facts, Memory, Weights
-from .numbers import count, data_size, duration, memory_size, rate
+from ..types.words import count
+from .numbers import data_size, duration, memory_size, rate
 from .text import Cell, Ink, flow
 
 _TELLING_FLAGS = {

@@ -8,7 +8,8 @@ from typing import Any
 from ..types.base import to_data
 from ..types.history import HistoryInstance, HistoryRelease, HostHistory
 from ..types.plan import FieldDiff
-from .numbers import count, duration
+from ..types.words import count
+from .numbers import duration
 from .plan_changes import diff_values
 from .text import Cell, Ink, flow, widest
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..types.event import ChangeFinished, HostFinished, Note, OperationStarted, StopAsked
+from ..types.words import count
 from .board import Board
-from .numbers import count, duration
+from .numbers import duration
 
 END_SIGNS = {"done": "✓", "already": "=", "failed": "✗", "reverted": "✗", "skipped": "-", "held": "!"}
 END_STYLES = {

@@ -75,11 +75,6 @@ def percent(done: int, total: int) -> int:
     return 100 if done >= total else done * 100 // total
 
 
-def count(number: int, noun: str) -> str:
-    """`1 model`, `2 models`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _scaled(size: int, base: int, units: tuple[str, ...]) -> str:
     sign, value = ("-", -size) if size < 0 else ("", size)
     index, scale = 0, 1

@@ -15,8 +15,9 @@ from ..errors import ERROR, OK, STALE, worst
 from ..types.base import to_data
 from ..types.outcome import EXIT_CODES, ChangeOutcome, Failure, HostOutcome, Outcome
 from ..types.plan import Plan
+from ..types.words import count
 from .endpoints import Endpoint, endpoints
-from .numbers import count, duration
+from .numbers import duration
 from .text import Cell, Ink, flow, lines_of, widest
 from .written import HostResult, Result
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ..types.allocation import Allocation
 from ..types.plan import Change, FieldDiff, HostPlan
-from .numbers import count, duration, memory_parts, memory_size
+from ..types.words import count
+from .numbers import duration, memory_parts, memory_size
 from .operation_text import operation_text
 from .text import Cell, Ink, cells, clean, flow, lines_of, shorten_pair, widest
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from ..types.plan import Change, HostPlan, Plan
-from .numbers import count, duration
+from ..types.words import count
+from .numbers import duration
 from .plan_changes import allocation_lines, allocations_of, change_lines, irreversible
 from .text import Cell, Ink, flow, widest
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..types.base import to_data
 from ..types.recommendation import Choice, Rate, Recommendation
-from .numbers import count, data_size, memory_size, rate
+from ..types.words import count
+from .numbers import data_size, memory_size, rate
 from .table import table
 from .text import Cell, Ink, flow
 

@@ -17,8 +17,8 @@ import httpx
 
 from ..errors import HubError
 from ..secrets import Secret, login
+from ..types.words import decimal_size
 from .gguf import HEADER_LIMIT, NeedMore
-from .selection import size_text
 from .web import limited, open_client, read_body, reason, trust
 
 SMALL = 20_000_000
@@ -103,7 +103,7 @@ class Files:
 
     def _hash(self, url: str, size: int, blob: str | None) -> str:
         if size > SMALL:
-            what = f"{size_text(size)} without a checksum on the Hub; only small files are hashed here"
+            what = f"{decimal_size(size)} without a checksum on the Hub; only small files are hashed here"
             raise HubError(what, where=url, do="use a repository that keeps this file in LFS")
         with self._open(url) as response:
             body = read_body(response, size, time.monotonic() + DEADLINE_S)
@@ -114,7 +114,7 @@ class Files:
 
     def _body(self, url: str, size: int, sha256: str) -> bytes:
         if size > SMALL:
-            what = f"{size_text(size)}, more than such a file should have"
+            what = f"{decimal_size(size)}, more than such a file should have"
             raise HubError(what, where=url, do="use another repository")
         with self._open(url) as response:
             body = read_body(response, size, time.monotonic() + DEADLINE_S)

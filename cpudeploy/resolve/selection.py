@@ -17,6 +17,7 @@ from typing import Literal
 
 from ..errors import HubError
 from ..types.shape import Variant
+from ..types.words import decimal_size
 
 Format = Literal["gguf", "safetensors"]
 
@@ -268,23 +269,16 @@ def _no_quant(quant: str, models: dict[str, list[Listed]], where: str) -> HubErr
 
 
 def _choices(models: dict[str, list[Listed]]) -> str:
-    shown = [f"{stem}.gguf ({size_text(sum(file.size for file in files))})" for stem, files in models.items()]
+    shown = [
+        f"{stem}.gguf ({decimal_size(sum(file.size for file in files))})" for stem, files in models.items()
+    ]
     return _cut(shown)
 
 
 def _names(files: Sequence[Listed]) -> str:
-    return _cut([f"{file.path} ({size_text(file.size)})" for file in files]) or "nothing"
+    return _cut([f"{file.path} ({decimal_size(file.size)})" for file in files]) or "nothing"
 
 
 def _cut(shown: Sequence[str]) -> str:
     more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
     return ", ".join(shown[:_LISTED]) + more
-
-
-def size_text(size: int) -> str:
-    """Bytes for people: `986 kB`, `2.5 GB`."""
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= factor:
-            value = size / factor
-            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
-    return f"{size} B"

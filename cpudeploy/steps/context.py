@@ -47,12 +47,3 @@ def script(
         text=text,
         sha256=hashlib.sha256(text.encode()).hexdigest(),
     )
-
-
-def decimal_size(size: int) -> str:
-    """Bytes to move, in decimal units: `86 MB`, `2.2 GB`."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= scale:
-            value = size / scale
-            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
-    return f"{size} B"

@@ -9,7 +9,8 @@ from ..types.facts import Disk
 from ..types.operation import Engine, PullImage
 from ..types.plan import Change, Fingerprint
 from ..types.resolved import ResolvedImage
-from .context import ENGINE_ROOT, HostContext, decimal_size, pointer
+from ..types.words import decimal_size
+from .context import ENGINE_ROOT, HostContext, pointer
 
 _PULL_S = 7200
 _UNPACKED = 4

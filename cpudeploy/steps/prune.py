@@ -16,7 +16,8 @@ from ..types.names import STATE_DIR
 from ..types.operation import Engine, RemoveImage
 from ..types.plan import Change, Fingerprint
 from ..types.release import Release, read_release
-from .context import HostContext, decimal_size, pointer, script
+from ..types.words import count, decimal_size
+from .context import HostContext, pointer, script
 from .kept import FETCHED, Kept
 
 _MARKS_KEPT = 100
@@ -156,7 +157,7 @@ def _records(kept: Kept) -> tuple[Change, ...]:
         (len(fetched) if not kept.gone else 0, "fetched model", _few(fetched)),
         (len(claims) if not (kept.gone or fetched) else 0, "claim on a file", ""),
     ]
-    parts = [f"{_count(number, noun)}{names and f' ({names})'}" for number, noun, names in told if number]
+    parts = [f"{count(number, noun)}{names and f' ({names})'}" for number, noun, names in told if number]
     if not parts:
         return ()
     args = {
@@ -197,7 +198,7 @@ def _records(kept: Kept) -> tuple[Change, ...]:
             step="prune",
             subject="releases",
             action="remove",
-            why=f"{_count(len(staying), 'release')} staying" if kept.gone else "nothing refers to it",
+            why=f"{count(len(staying), 'release')} staying" if kept.gone else "nothing refers to it",
             summary=" · ".join(parts),
             before=Fingerprint(equals=before),
             after=Fingerprint(equals=gone),
@@ -215,7 +216,7 @@ def _unfinished(kept: Kept) -> list[str]:
     size = sum(weights.partial[sha] for sha in begun) + sum(weights.blobs[sha].size for sha in waiting)
     if not size:
         return []
-    told = f"{decimal_size(size)} in {_count(len(begun) + len(waiting), 'file')}"
+    told = f"{decimal_size(size)} in {count(len(begun) + len(waiting), 'file')}"
     return [f"{told}, fetched and not used yet, stay for the next apply; --unfinished takes them, too"]
 
 
@@ -228,7 +229,7 @@ def _weights(kept: Kept) -> tuple[Change, ...]:
         return ()
     freed = sum(weights.blobs[sha].size for sha in blobs) + sum(weights.partial[sha] for sha in partial)
     files = len(blobs) + len(partial)
-    what = f"{decimal_size(freed)} in {_count(files, 'file')}" if files else "only links to files in use"
+    what = f"{decimal_size(freed)} in {count(files, 'file')}" if files else "only links to files in use"
     args = {
         "weights": kept.context.host.weights_dir,
         "trees": "\n".join(trees),
@@ -263,7 +264,3 @@ def _weights(kept: Kept) -> tuple[Change, ...]:
 def _few(names: Sequence[str]) -> str:
     more = [f"and {len(names) - _NAMED} more"] if len(names) > _NAMED else []
     return ", ".join([*names[:_NAMED], *more])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -12,7 +12,8 @@ from ..types.names import STATE_DIR
 from ..types.operation import Fetch, Operation
 from ..types.plan import Change, Fingerprint
 from ..types.resolved import ResolvedWeights, WeightFile
-from .context import HostContext, decimal_size, pointer, script
+from ..types.words import decimal_size
+from .context import HostContext, pointer, script
 
 _SLOWEST = 50_000
 """Bytes a second below which a download is given up in the end."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...types.allocation import MemoryNeed
 from ...types.shape import ModelShape, Tensors
+from ...types.words import count
 from .kv import cells_of
 from .need import gguf_need
 from .serving import SLOT_GRAIN, Serving, slot_tokens
@@ -42,7 +43,7 @@ class GgufMeasures:
     def reasons(self) -> dict[str, str]:
         """Part of the need → where its number comes from."""
         shape, serving = self.shape, self.serving
-        slots = counted(serving.parallel, "slot")
+        slots = count(serving.parallel, "slot")
         state = "for each slot" + (
             f" and {serving.checkpoints} copies to go back to" if serving.checkpoints else ""
         )
@@ -58,13 +59,9 @@ class GgufMeasures:
         }
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _layers(shape: ModelShape, serving: Serving) -> list[str]:
     return [
-        f"{counted(each.layers, 'layer')} × {counted(each.kv_heads, 'head')} × "
+        f"{count(each.layers, 'layer')} × {count(each.kv_heads, 'head')} × "
         f"({each.key_length} + {each.value_length}) × "
         f"{cells_of(each, serving)} tokens" + (f" (a window of {each.window})" if each.window else "")
         for each in shape.attention
