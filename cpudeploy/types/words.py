@@ -1,4 +1,4 @@
-"""Numbers and times in the words of reasons and summaries. Pure; what is laid out on a screen is `report/`'s."""
+"""Numbers and times in the words of reasons and summaries. Pure; `report/numbers` has those of tables."""
 
 from __future__ import annotations
 
