@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpudeploy.report import numbers
+from cpudeploy.types.words import count
 
 
 @pytest.mark.parametrize(
@@ -86,4 +87,4 @@ def test_a_hundred_per_cent_means_all_of_it() -> None:
 
 
 def test_nouns_follow_their_number() -> None:
-    assert [numbers.count(n, "host") for n in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
+    assert [count(n, "host") for n in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
