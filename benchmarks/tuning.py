@@ -9,7 +9,8 @@ the best makes.
 One start of a server serves all numbers of clients. Settings come in random order, the engines and hosts
 in turn, and ours at the start, in the middle and at the end: what the machine does meanwhile meets all alike.
 Who beats ours by more than is allowed is measured once more, and ours with it, as far as time goes: of many
-equal settings one always looks better.
+equal settings one always looks better. Two starts of one setting differ by a tenth; to decide between a few,
+start each several times: `--only` those with `--starts 3`.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ def parse() -> argparse.Namespace:
     add("--from", type=Path, dest="from_file", help="print what such a file holds, and measure nothing")
     add("--engine", choices=list(ENGINES), help="only this one (default: both)")
     add("--cores", choices=list(CPUSETS), help="only a host with so many (default: two, and one)")
+    add("--starts", type=int, default=1, help="of each setting (default: %(default)s)")
     add("--only", nargs="*", metavar="TITLE", help="beside ours only these settings (default: all)")
     return parser.parse_args()
 
@@ -184,7 +186,8 @@ def measure_all(places: Sequence[Place], options: argparse.Namespace, log: Log, 
 
 
 def in_turn(places: Sequence[Place], options: argparse.Namespace) -> Iterator[Start]:
-    """Everything but ours at the end, a setting of each place at a time."""
+    """Everything but ours at the end, a setting of each place at a time. With several starts of each, ours comes
+    as often as any other."""
     queues = []
     for place in places:
         ours, *others = [
@@ -192,9 +195,14 @@ def in_turn(places: Sequence[Place], options: argparse.Namespace) -> Iterator[St
             for setting in settings(place.engine, place.cpus)
             if options.only is None or setting.title in (OURS, *options.only)
         ]
-        random.Random(f"{options.seed} {place.deployment}").shuffle(others)  # noqa: S311
-        middle = len(others) // 2
-        queues.append([Start(place, setting) for setting in (ours, *others[:middle], ours, *others[middle:])])
+        dice = random.Random(f"{options.seed} {place.deployment}")  # noqa: S311
+        order: list[Setting] = []
+        for _ in range(options.starts):
+            dice.shuffle(others)
+            order += [ours, *others]
+        if options.starts == 1:
+            order.insert(1 + len(others) // 2, ours)
+        queues.append([Start(place, setting) for setting in order])
     for position in range(max(map(len, queues), default=0)):
         yield from (queue[position] for queue in queues if position < len(queue))
 

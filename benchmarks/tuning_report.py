@@ -26,11 +26,13 @@ DISTURBED = 0.1
 
 LEGEND = f"""\
 Output tokens a second of all clients together: their number × the median over requests of a request's tokens
-(the server's `usage`) ÷ its seconds. In brackets where it falls in 95 % of resamplings of the requests, which
-knows nothing of how starts differ; then the median time to the first token. **Bold**: the highest that
-competes. †: other work had more than {DISTURBED} of a core on the server's cores."""
+(the server's `usage`) ÷ its seconds. In brackets where it falls in 95 % of resamplings: of the starts where
+there were several, and of the requests of each; a single start knows nothing of how starts differ. Then the
+median time to the first token. **Bold**: the highest that competes. †: other work had more than {DISTURBED} of a
+core on the server's cores."""
 
-Sample = Sequence[Answer]
+Starts = Sequence[Sequence[Answer]]
+"""The requests of a cell, start by start."""
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Interval = tuple[float, float, float]
 """A figure, and between what it may well be."""
@@ -127,31 +129,40 @@ def read(path: Path) -> list[Record]:
     return [msgspec.json.decode(line, type=Record) for line in lines]
 
 
-def rate(answers: Sample, clients: int) -> float:
+def pooled(starts: Starts) -> list[Answer]:
+    return [answer for start in starts for answer in start]
+
+
+def rate(answers: Sequence[Answer], clients: int) -> float:
     """Tokens a second of all clients: as many as each has by the median of its requests."""
     return clients * median(answer.tokens / answer.seconds for answer in answers)
 
 
-def ttft(answers: Sample) -> float:
+def ttft(answers: Sequence[Answer]) -> float:
     """Seconds to the first token, median."""
     return median(answer.ttft for answer in answers)
 
 
-def rates(answers: Sample, clients: int) -> Interval:
-    """Their rate, and within what it falls in 95 of 100 resamplings of the requests."""
-    return between(rate(answers, clients), clients * resampled(answers, seed=0))
+def rates(starts: Starts, clients: int) -> Interval:
+    """Their rate, and within what it falls in 95 of 100 resamplings."""
+    return between(rate(pooled(starts), clients), clients * resampled(starts, seed=0))
 
 
-def ratios(one: Sample, other: Sample) -> Interval:
-    """One rate to another, of as many clients, and its interval: each sample's requests are resampled."""
-    return between(rate(one, 1) / rate(other, 1), resampled(one, seed=0) / resampled(other, seed=1))
+def ratios(one: Starts, other: Starts) -> Interval:
+    """One rate to another, of as many clients, and its interval: each is resampled."""
+    figure = rate(pooled(one), 1) / rate(pooled(other), 1)
+    return between(figure, resampled(one, seed=0) / resampled(other, seed=1))
 
 
-def resampled(answers: Sample, seed: int) -> FloatArray:
-    """Rates of one client in samples drawn from these, as many each."""
-    each = np.array([answer.tokens / answer.seconds for answer in answers])
-    drawn: FloatArray = np.median(np.random.default_rng(seed).choice(each, (RESAMPLES, len(each))), axis=1)
-    return drawn
+def resampled(starts: Starts, seed: int) -> FloatArray:
+    """Rates of one client in samples drawn from these: as many starts, and of each as many requests."""
+    dice = np.random.default_rng(seed)
+    each = [np.array([answer.tokens / answer.seconds for answer in start]) for start in starts]
+    drawn = [
+        np.median(np.concatenate([dice.choice(each[one], len(each[one])) for one in picked]))
+        for picked in dice.integers(len(each), size=(RESAMPLES, len(each)))
+    ]
+    return np.array(drawn)
 
 
 def between(figure: float, others: FloatArray) -> Interval:
@@ -168,10 +179,9 @@ class Results:
         told = {(r.engine, r.cores) for r in records if isinstance(r, Rendered | Measured | Failed)}
         self.groups = sorted(told, key=lambda group: (-group[1], group[0]))
 
-    def sample(self, engine: str, cores: int, setting: str, clients: int) -> list[Answer]:
-        """All requests of one cell, from all its starts."""
-        wanted = (engine, cores, setting, clients)
-        return [answer for p in self.points for answer in p.answers if key(p) == wanted]
+    def starts(self, engine: str, cores: int, setting: str, clients: int) -> list[list[Answer]]:
+        """The requests of one cell, start by start."""
+        return [point.answers for point in self.points if key(point) == (engine, cores, setting, clients)]
 
     def settings(self, engine: str, cores: int, *, compared: bool | None = None) -> list[str]:
         """The settings measured, ours and the defaults first, the others by name."""
@@ -188,13 +198,13 @@ class Results:
         """One for each cell in which ours was measured."""
         for engine, cores in self.groups:
             for clients in CLIENTS:
-                samples = {
-                    setting: sample
+                found = {
+                    setting: starts
                     for setting in self.settings(engine, cores, compared=True)
-                    if (sample := self.sample(engine, cores, setting, clients))
+                    if (starts := self.starts(engine, cores, setting, clients))
                 }
-                if OURS in samples:
-                    yield verdict(engine, cores, clients, samples)
+                if OURS in found:
+                    yield verdict(engine, cores, clients, found)
 
     def good(self) -> bool:
         """Whether ours was measured everywhere and nowhere below what is enough."""
@@ -210,19 +220,20 @@ def key(point: Measured) -> tuple[str, int, str, int]:
     return point.engine, point.cores, point.setting, point.clients
 
 
-def verdict(engine: str, cores: int, clients: int, samples: dict[str, list[Answer]]) -> Verdict:
+def verdict(engine: str, cores: int, clients: int, found: dict[str, list[list[Answer]]]) -> Verdict:
     """The best is whoever has the highest rate, ours too."""
-    best = max(samples, key=lambda setting: rate(samples[setting], clients))
-    ours = samples[OURS]
-    defaults = samples.get(DEFAULTS) or samples.get(DEFAULTS_SIZED)
+    told = {setting: rate(pooled(starts), clients) for setting, starts in found.items()}
+    best = max(told, key=lambda setting: told[setting])
+    ours = found[OURS]
+    defaults = found.get(DEFAULTS) or found.get(DEFAULTS_SIZED)
     return Verdict(
         engine,
         cores,
         clients,
-        rate(ours, clients),
+        told[OURS],
         best,
-        rate(samples[best], clients),
-        (1, 1, 1) if best == OURS else ratios(ours, samples[best]),
+        told[best],
+        (1, 1, 1) if best == OURS else ratios(ours, found[best]),
         ratios(defaults, ours) if defaults else None,
     )
 
@@ -272,10 +283,11 @@ def group(results: Results, engine: str, cores: int) -> Iterator[str]:
 
 def cell(results: Results, points: Sequence[Measured], clients: int, best: bool) -> str:
     mine = [point for point in points if point.clients == clients]
-    sample = [answer for point in mine for answer in point.answers]
+    starts = [point.answers for point in mine]
+    sample = pooled(starts)
     if not sample:
         return "–"
-    told, low, high = rates(sample, clients)
+    told, low, high = rates(starts, clients)
     marks = "†" if any(point.others > DISTURBED for point in mine) else ""
     marks += " (cut)" if any(answer.cut for answer in sample) else ""
     figure = f"**{told:.1f}**" if best else f"{told:.1f}"
@@ -300,14 +312,15 @@ def ratio_table(results: Results) -> Iterator[str]:
     yield "|--:|--:|--:|--:|--:|--:|--:|"
     for cores in sorted({cores for _, cores in results.groups}, reverse=True):
         for clients in CLIENTS:
-            ours = results.sample(VLLM, cores, OURS, clients)
+            ours = results.starts(VLLM, cores, OURS, clients)
             if not ours:
                 continue
             cells = []
             for setting in (OURS, F16):
-                other = results.sample(LLAMA, cores, setting, clients)
-                cells += [f"{rate(other, clients):.1f}", spread(ratios(ours, other))] if other else ["", ""]
-            yield f"| {cores} | {clients} | {rate(ours, clients):.1f} | {' | '.join(cells)} |"
+                other = results.starts(LLAMA, cores, setting, clients)
+                told = f"{rate(pooled(other), clients):.1f}" if other else ""
+                cells += [told, spread(ratios(ours, other))] if other else ["", ""]
+            yield f"| {cores} | {clients} | {rate(pooled(ours), clients):.1f} | {' | '.join(cells)} |"
 
 
 def footing(results: Results) -> Iterator[str]:

@@ -71,7 +71,14 @@ def test_tokens_are_what_the_server_says_at_the_end_of_its_stream():
 def test_a_rate_is_that_of_the_middle_request_for_all_clients():
     answers = [Answer(seconds, 0.1, 64) for seconds in (2, 1, 64)]
     assert rate(answers, 4) == 4 * 64 / 2
-    assert rates(answers, 1) == (32, 1, 64)
+    assert rates([answers], 1) == (32, 1, 64)
+
+
+def test_starts_that_differ_widen_the_interval():
+    """However many requests each had: two starts are two looks at a setting."""
+    fast, slow = ([Answer(seconds, 0.1, 64)] * 20 for seconds in (1, 2))
+    assert rates([fast], 1) == (64, 64, 64)
+    assert rates([fast, slow], 1) == (48, 32, 64)
 
 
 def point(setting: str, seconds: float, *, engine: str = LLAMA, start: int = 1, clients: int = 1) -> Measured:
