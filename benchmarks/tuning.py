@@ -186,8 +186,8 @@ def measure_all(places: Sequence[Place], options: argparse.Namespace, log: Log, 
 
 
 def in_turn(places: Sequence[Place], options: argparse.Namespace) -> Iterator[Start]:
-    """Everything but ours at the end, a setting of each place at a time. With several starts of each, ours comes
-    as often as any other."""
+    """Everything but ours at the end, a setting of each place at a time. With several starts of each, ours
+    comes as often as any other."""
     queues = []
     for place in places:
         ours, *others = [
