@@ -28,8 +28,8 @@ LEGEND = f"""\
 Output tokens a second of all clients together: their number × the median over requests of a request's tokens
 (the server's `usage`) ÷ its seconds. In brackets where it falls in 95 % of resamplings: of the starts where
 there were several, and of the requests of each; a single start knows nothing of how starts differ. Then the
-median time to the first token. **Bold**: the highest that competes. †: other work had more than {DISTURBED} of
-a core on the server's cores."""
+median time to the first token. **Bold**: the highest that competes. †: other work had more than {DISTURBED}
+of a core on the server's cores."""
 
 Starts = Sequence[Sequence[Answer]]
 """The requests of a cell, start by start."""
