@@ -17,7 +17,7 @@ ALLOWED = {
     "transport": {"types", "errors", "secrets"},
     "probe": {"types", "errors", "transport"},
     "resolve": {"types", "errors", "secrets"},
-    "execute": {"types", "errors", "secrets", "transport", "probe", "plan"},
+    "execute": {"types", "errors", "secrets", "transport", "probe", "plan", "who"},
     "report": {"types", "errors"},
 }
 

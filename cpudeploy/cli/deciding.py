@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..execute.who import who
 from ..manifest import Manifest
 from ..plan import make_plan, plannable
 from ..plan.recorded import resolved_from
@@ -15,6 +14,7 @@ from ..resolve import resolve
 from ..types.deployment import Deployment
 from ..types.plan import Plan
 from ..types.resolved import Resolved
+from ..who import who
 from .records import read_facts, read_records
 from .site import Site, narrowed, read_manifest, tell_awaited
 

@@ -22,7 +22,7 @@ from ..transport.base import ByteStream, Connection
 from ..types.base import from_data, to_json
 from ..types.names import STATE_DIR
 from ..types.safety import InFlight
-from .who import who
+from ..who import who
 
 TTL_S = 60
 """Seconds without a renewal after which anybody may take the lease over."""

@@ -15,10 +15,10 @@ from ..types.base import to_json
 from ..types.names import STATE_DIR
 from ..types.operation import Prove, Record
 from ..types.release import Instance, Release, SecretFile, read_release
+from ..who import who
 from .deadline import Due
 from .hold import lift
 from .marks import secret_marks
-from .who import who
 
 _READ = """date -u +%Y-%m-%dT%H:%M:%SZ
 cat "$path" 2>/dev/null || true

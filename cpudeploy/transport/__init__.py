@@ -23,9 +23,9 @@ def connect(host: Host, secrets: Secrets, starts: Starts | None = None) -> Conne
 
         return LocalConnection(host, secrets)
     # Imported where used: paramiko and fabric take longer than `--version` may.
-    from .hosts import SshConnection
     from .settings import resolve
     from .ssh import open_ssh
+    from .ssh_host import SshConnection
 
     connection, notes = open_ssh(resolve(host.name, host.ssh), starts or Starts())
     return SshConnection(host, secrets, connection, notes)

@@ -12,7 +12,7 @@ import subprocess
 
 from ..errors import OperationFailed
 from .base import ByteStream
-from .hosts import START_S, Scripts
+from .scripted import START_S, Scripts
 from .wire import Deadline, Wire, WireStream
 
 _CHUNK = 1 << 18
