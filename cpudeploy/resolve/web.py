@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import httpx
 
@@ -36,8 +37,10 @@ class TooLarge(httpx.ReadError):
     """The answer is longer than anything of its kind should be."""
 
 
+@cache
 def trust(ca: str | None = None) -> ssl.SSLContext:
-    """The machine's certificate authorities and, in PEM, one more. Raises ValueError for other text."""
+    """The machine's certificate authorities and, in PEM, one more: read once, which takes a while.
+    Raises ValueError for other text."""
     context = ssl.create_default_context()
     if ca is not None:
         try:
