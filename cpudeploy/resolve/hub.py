@@ -1,4 +1,4 @@
-"""Hugging Face repositories, asked through huggingface_hub: a revision's commit and its files.
+"""Hugging Face repositories: a revision's commit and its files, by the one request that tells them.
 
 In: a question to the Hub or to a mirror of it. Out: a listing with checked names.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from .. import __version__
 from ..errors import HubError
+from .answers import answer
 from .selection import Listed
 from .snapshots import Asked, Distant, Listing, Site, TokenWanted, checked
-from .web import AGENT, reason
 
 HUGGING_FACE = "https://huggingface.co"
 _IF_GATED = "set `token` on its source (it is sent to the Hub itself only, never to a mirror)"
@@ -42,42 +42,22 @@ class Hub(Site):
         return f"{endpoint}/{repo}/resolve/{quote(revision, safe='')}/{quote(path)}"
 
     def listing(self, asked: Asked) -> Listing:
-        # Imported here: it takes longer to load than everything else of a plan.
-        from huggingface_hub import HfApi
-        from huggingface_hub.errors import HfHubHTTPError
-
-        endpoint, token = asked.endpoint, asked.token
-        api = HfApi(
-            endpoint=endpoint,
-            token=token.reveal() if token else False,
-            library_name=AGENT,
-            library_version=__version__,
-        )
-        try:
-            info = api.model_info(
-                asked.repo, revision=asked.revision, files_metadata=True, timeout=asked.patience
+        revision = quote(asked.revision, safe="")
+        address = f"{asked.endpoint}/api/models/{quote(asked.repo)}/revision/{revision}?blobs=true"
+        status, told = answer(address, asked, do="check the network, or set `mirrors: huggingface`")
+        if status != 200:
+            raise _refused(status, asked.endpoint, with_token=asked.token is not None)
+        if not isinstance(told, dict) or not isinstance(told.get("siblings") or [], list):
+            raise HubError(
+                "did not answer as a Hub does", where=asked.endpoint, do="check the mirror's address"
             )
-        except HfHubHTTPError as error:
-            raise _refused(error.response.status_code, endpoint, with_token=token is not None) from None
-        except Exception as error:
-            # The library lets through whatever its HTTP client and its parsing of the answer raise, and
-            # which client that is changed with its versions: any of it means "no usable answer".
-            if isinstance(error, (ValueError, TypeError, KeyError, AttributeError)):
-                raise HubError(
-                    "did not answer as a Hub does", where=endpoint, do="check the mirror's address"
-                ) from None
-            why = reason(error)
-            raise Distant(
-                why.text, where=endpoint, do=why.do or "check the network, or set `mirrors: huggingface`"
-            ) from None
-        if info.gated and token is None:
-            raise TokenWanted("gated: its files come only with a token", where=endpoint, do=_IF_GATED)
-        files = tuple(_listed(sibling, asked.where) for sibling in info.siblings or ())
-        return Listing(_commit(info, endpoint), files)
+        if told.get("gated") and asked.token is None:
+            raise TokenWanted("gated: its files come only with a token", where=asked.endpoint, do=_IF_GATED)
+        return Listing(_commit(told, asked.endpoint), tuple(_files(told, asked)))
 
 
-def _commit(info: Any, endpoint: str) -> str:
-    commit = info.sha
+def _commit(told: Mapping[str, Any], endpoint: str) -> str:
+    commit = told.get("sha")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise HubError(
             "answered without a commit: not a Hub", where=endpoint, do="check the mirror's address"
@@ -85,15 +65,14 @@ def _commit(info: Any, endpoint: str) -> str:
     return commit
 
 
-def _listed(sibling: Any, where: str) -> Listed:
-    lfs = sibling.lfs
-    return checked(
-        sibling.rfilename,
-        lfs.size if lfs is not None else sibling.size,
-        lfs.sha256 if lfs is not None else None,
-        sibling.blob_id,
-        where,
-    )
+def _files(told: Mapping[str, Any], asked: Asked) -> Iterator[Listed]:
+    """Large files have size and sha256 under `lfs`; small ones are git's own, and only it names them."""
+    for sibling in told.get("siblings") or ():
+        its = sibling if isinstance(sibling, dict) else {}
+        lfs = its.get("lfs")
+        large = lfs if isinstance(lfs, dict) else its
+        blob = its.get("blobId")
+        yield checked(its.get("rfilename"), large.get("size"), large.get("sha256"), blob, asked.where)
 
 
 def _refused(status: int, endpoint: str, *, with_token: bool) -> HubError:

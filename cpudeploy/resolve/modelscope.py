@@ -9,22 +9,16 @@ arrives.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote_plus
 
-import httpx
-
 from ..errors import HubError
-from ..secrets import login
-from .files import DEADLINE_S
+from .answers import answer
 from .selection import Listed
 from .snapshots import Asked, Distant, Listing, Site, TokenWanted, checked
-from .web import CONNECT_S, open_client, read_body, reason, trust
 
 MODELSCOPE = "https://modelscope.cn"
 OWN = (MODELSCOPE, "https://www.modelscope.cn", "https://modelscope.ai", "https://www.modelscope.ai")
@@ -33,7 +27,6 @@ COOKIE = "m_session_id"
 """In which older parts of its API look for the token; newer ones read the Authorization header."""
 _MOST = 3000
 """Entries after which a listing ends without a word."""
-_LARGEST = 32 << 20
 _IF_PRIVATE = "check the name; if it is private, set `token` beside it (it goes to ModelScope itself only)"
 
 
@@ -88,30 +81,11 @@ def _entries(address: str, asked: Asked) -> list[Mapping[str, Any]]:
 
 def _answer(address: str, asked: Asked) -> Any:
     """The data of an answer. Raises HubError and Distant."""
-    endpoint = asked.endpoint
-    timeout = httpx.Timeout(asked.patience, connect=min(CONNECT_S, asked.patience))
-    try:
-        with (
-            open_client(trust()) as client,
-            client.stream(
-                "GET", address, headers=login(asked.token, COOKIE) if asked.token else {}, timeout=timeout
-            ) as response,
-        ):
-            status = response.status_code
-            body = read_body(response, _LARGEST, time.monotonic() + DEADLINE_S)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        why = reason(error)
-        raise Distant(
-            why.text, where=endpoint, do=why.do or "check the network, or set `mirrors: modelscope`"
-        ) from None
+    status, told = answer(address, asked, cookie=COOKIE, do="check the network, or set `mirrors: modelscope`")
     if status != 200:
-        raise _refused(status, endpoint, with_token=asked.token is not None)
-    try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
-        raise _no_scope(endpoint) from None
+        raise _refused(status, asked.endpoint, with_token=asked.token is not None)
     if not isinstance(told, dict) or told.get("Code") != 200:
-        raise _no_scope(endpoint)
+        raise _no_scope(asked.endpoint)
     return told.get("Data")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import testinfra
 import yaml
 
 from tests.acceptance.site import Site, make_site
@@ -23,7 +24,8 @@ from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 
-HOST = "settings"
+SUITE = "trixie"
+"""Another file has the same tests for another Debian, and so another engine."""
 FILE = "/etc/docker/daemon.json"
 PLANTED = "planted-Zq7wVb"
 THEIRS = {
@@ -36,16 +38,17 @@ TUNED = ("--playbooks", "playbooks")
 IMAGE = "cd / && tar -ch bin/sh bin/sleep $(ldd /bin/sh /bin/sleep | grep -o '/[^ ]*' | sort -u) 2>/dev/null"
 
 
-@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+@pytest.fixture(scope="module")
 def site(
     request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
     """A host whose owner keeps daemon.json elsewhere, readable by few, with something secret in it."""
-    lab.add(HostSpec(HOST, request.param))
+    name = f"settings-{request.module.SUITE}"
+    lab.add(HostSpec(name, request.module.SUITE))
     try:
-        site = make_site(lab, tmp_path_factory.mktemp("settings"), HOST)
+        site = make_site(lab, tmp_path_factory.mktemp("settings"), name)
         site.manifest["models"]["tiny"]["cpus"] = "0-0"
-        host = site.on(HOST)
+        host = on(site)
         assert not host.exists("curl")
         host.check_output("mkdir -p /etc/docker /srv && ln -s /srv/daemon.json %s", FILE)
         host.check_output(
@@ -55,15 +58,23 @@ def site(
         site.run("apply")
         yield site
     finally:
-        lab.remove(HOST)
+        lab.remove(name)
+
+
+def host_of(site: Site) -> str:
+    return next(iter(site.manifest["hosts"]))
+
+
+def on(site: Site) -> testinfra.host.Host:
+    return site.on(host_of(site))
 
 
 def settings(site: Site) -> Any:
-    return json.loads(site.on(HOST).check_output("cat %s", FILE))
+    return json.loads(on(site).check_output("cat %s", FILE))
 
 
 def allowed(site: Site) -> list[str]:
-    text = site.on(HOST).check_output("docker info --format '{{json .RegistryConfig.IndexConfigs}}'")
+    text = on(site).check_output("docker info --format '{{json .RegistryConfig.IndexConfigs}}'")
     return [name for name, index in json.loads(text).items() if not index["Secure"]]
 
 
@@ -77,14 +88,14 @@ def wait_for(process: subprocess.Popen[str], text: str) -> None:
 
 
 def facts(site: Site) -> Any:
-    return site.json("facts")[HOST]
+    return site.json("facts")[host_of(site)]
 
 
 def test_ours_is_added_and_theirs_stays_as_it_was(site: Site):
     plain = site.lab.registry.plain
     assert settings(site) == THEIRS | {"insecure-registries": ["theirs.corp:5000", plain]}
     assert {plain, "theirs.corp:5000"} <= set(allowed(site))
-    host = site.on(HOST)
+    host = on(site)
     assert host.file(FILE).is_symlink
     assert oct(host.file("/srv/daemon.json").mode) == "0o640"
     assert site.settled()
@@ -102,7 +113,7 @@ def test_the_disk_of_the_engines_real_folder_is_known(site: Site):
 
 
 def test_a_setting_lost_by_hand_comes_back(site: Site):
-    host = site.on(HOST)
+    host = on(site)
     host.check_output("printf %%s %s >/srv/daemon.json && systemctl reload docker", json.dumps(THEIRS))
     site.run("apply")
     assert site.lab.registry.plain in allowed(site)
@@ -110,7 +121,7 @@ def test_a_setting_lost_by_hand_comes_back(site: Site):
 
 
 def test_an_engine_that_hangs_is_not_planned_as_an_empty_one(site: Site):
-    host = site.on(HOST)
+    host = on(site)
     host.check_output("kill -STOP $(cat /var/run/docker.pid)")
     try:
         told = site.run("plan", code=1)
@@ -121,9 +132,9 @@ def test_an_engine_that_hangs_is_not_planned_as_an_empty_one(site: Site):
 
 
 def test_a_stopped_engine_is_started_and_the_same_apply_goes_on_whoever_else_can_not_be_reached(site: Site):
-    host = site.on(HOST)
+    host = on(site)
     host.check_output("systemctl stop docker.socket docker")
-    site.manifest["hosts"]["gone"] = {"address": site.lab.hosts[HOST].address, "ssh": {"port": 9}}
+    site.manifest["hosts"]["gone"] = {"address": site.lab.hosts[host_of(site)].address, "ssh": {"port": 9}}
     try:
         told = site.run("apply", code=4)
     finally:
@@ -140,7 +151,7 @@ def tune(site: Site, **settings: Any) -> None:
     named = {name.replace("_", "-"): value for name, value in settings.items()}
     playbook = {"name": "tuned", "kind": "host", "steps": [{"docker_daemon": {"settings": named}}]}
     (folder / "tuned.yaml").write_text(yaml.safe_dump(playbook))
-    site.manifest["hosts"][HOST]["playbooks"] = ["tuned"]
+    site.manifest["hosts"][host_of(site)]["playbooks"] = ["tuned"]
 
 
 def applied(site: Site) -> str:
@@ -152,8 +163,8 @@ def applied(site: Site) -> str:
 
 def lives(site: Site) -> dict[str, str]:
     """When each running container was started."""
-    ids = site.on(HOST).check_output("docker ps -q").split()
-    text = site.on(HOST).check_output(
+    ids = on(site).check_output("docker ps -q").split()
+    text = on(site).check_output(
         f"docker inspect --format '{{{{.Name}}}} {{{{.State.StartedAt}}}}' {' '.join(ids)}"
     )
     return dict(line.split() for line in text.splitlines())
@@ -161,13 +172,13 @@ def lives(site: Site) -> dict[str, str]:
 
 def engine(site: Site) -> str:
     """The engine's process: another one after a restart."""
-    return site.on(HOST).check_output("cat /var/run/docker.pid")
+    return on(site).check_output("cat /var/run/docker.pid")
 
 
 @pytest.fixture(scope="module")
 def running(site: Site) -> dict[str, str]:
     """A model of ours, and a container that is none of our business: both outlive everything that follows."""
-    host = site.on(HOST)
+    host = on(site)
     host.check_output(f"{IMAGE} | docker import - theirs")
     host.check_output("docker run -d --name theirs --restart unless-stopped theirs sleep 86400")
     found = lives(site)
@@ -181,7 +192,7 @@ def test_what_the_engine_takes_by_a_reload_restarts_nothing(site: Site, running:
     assert "nothing restarts" in site.run("plan", *TUNED)
     applied(site)
     assert settings(site)["debug"] is True
-    assert site.on(HOST).check_output("docker info --format '{{.Debug}}'") == "true"
+    assert on(site).check_output("docker info --format '{{.Debug}}'") == "true"
     assert (engine(site), lives(site)) == (process, running)
 
 
@@ -197,12 +208,12 @@ def test_all_containers_outlive_a_restart_of_the_engine(site: Site, running: dic
     found = settings(site)
     assert (found["log-level"], found["live-restore"]) == ("warn", True)
     assert "debug" not in found
-    assert site.on(HOST).check_output("docker info --format '{{.Debug}}'") == "false"
-    assert "tiny" in site.ask(HOST, 8100, site.api_key)
+    assert on(site).check_output("docker info --format '{{.Debug}}'") == "false"
+    assert "tiny" in site.ask(host_of(site), 8100, site.api_key)
 
 
 def test_two_deployments_can_not_want_different_values(site: Site, running: dict[str, str], tmp_path: Path):
-    other = make_site(site.lab, tmp_path, HOST, name="other")
+    other = make_site(site.lab, tmp_path, host_of(site), name="other")
     other.manifest["models"] = {}
     tune(other, log_level="error")
     told = other.run("plan", *TUNED, code=1)
@@ -220,12 +231,12 @@ def test_two_deployments_can_not_want_different_values(site: Site, running: dict
 def test_a_broken_setting_is_taken_back_and_all_containers_run(
     site: Site, running: dict[str, str], settings_: dict[str, Any], words: str
 ):
-    before = site.on(HOST).check_output("cat %s", FILE)
+    before = on(site).check_output("cat %s", FILE)
     tune(site, log_level="warn", **settings_)
     told = site.run("apply", *TUNED, code=7)
     assert words in told
-    assert site.on(HOST).check_output("cat %s", FILE) == before
-    assert site.on(HOST).file(FILE).is_symlink
+    assert on(site).check_output("cat %s", FILE) == before
+    assert on(site).file(FILE).is_symlink
     assert lives(site) == running
     tune(site, log_level="warn")
     assert "no changes" in site.run("plan", *TUNED, "--detailed-exitcode")
@@ -233,7 +244,7 @@ def test_a_broken_setting_is_taken_back_and_all_containers_run(
 
 @pytest.mark.parametrize("moment", ["run reload-docker", "run restart-docker", "commit guard"])
 def test_killed_in_mid_edit_the_host_puts_it_back_by_itself(site: Site, running: dict[str, str], moment: str):
-    before = site.on(HOST).check_output("cat %s", FILE)
+    before = on(site).check_output("cat %s", FILE)
     level = "warn" if settings(site)["log-level"] == "error" else "error"
     tune(site, log_level=level, debug=level == "error")
     process = site.start("apply", *TUNED)
@@ -241,10 +252,10 @@ def test_killed_in_mid_edit_the_host_puts_it_back_by_itself(site: Site, running:
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=30)
     for _ in range(120):
-        if site.on(HOST).run("test -e /var/lib/cpudeploy/guard/docker_daemon/rc").rc == 0:
+        if on(site).run("test -e /var/lib/cpudeploy/guard/docker_daemon/rc").rc == 0:
             break
         time.sleep(1)
-    assert site.on(HOST).check_output("cat %s", FILE) == before
+    assert on(site).check_output("cat %s", FILE) == before
     assert lives(site) == running
     applied(site)
     assert lives(site) == running
@@ -253,11 +264,11 @@ def test_killed_in_mid_edit_the_host_puts_it_back_by_itself(site: Site, running:
 def test_the_last_deployment_to_leave_puts_everything_back(
     site: Site, running: dict[str, str], tmp_path: Path
 ):
-    other = make_site(site.lab, tmp_path, HOST, name="other")
+    other = make_site(site.lab, tmp_path, host_of(site), name="other")
     other.manifest["models"]["tiny"] |= {"port": 8101, "cpus": "1-1"}
     other.run("apply")
     assert other.settled()
-    host, plain = site.on(HOST), site.lab.registry.plain
+    host, plain = on(site), site.lab.registry.plain
     folder = f"/etc/docker/certs.d/{site.lab.registry.tls}"
     assert sorted(host.file(folder).listdir()) == ["cpudeploy-other.crt", "cpudeploy-rag.crt"]
     site.run("destroy", "--yes", *TUNED)

@@ -14,6 +14,8 @@ import pytest
 from huggingface_hub import HfApi, hf_hub_download
 from huggingface_hub import errors as hf_errors
 
+from cpudeploy.resolve import hub as asking
+from cpudeploy.resolve.snapshots import Asked
 from tests.lab.hub_process import GATED, TINY, Hub
 from tests.lab.models import TINY as TINY_FILE
 
@@ -46,6 +48,16 @@ def test_model_info_tells_sizes_and_hashes(hub: Hub) -> None:
     assert file.lfs is not None
     assert file.size == file.lfs.size == len(content)
     assert file.lfs.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_our_own_question_is_answered_as_the_librarys(hub: Hub) -> None:
+    info = HfApi(endpoint=hub.url, token=False).model_info(TINY, files_metadata=True)
+    found = asking.Hub(origin=hub.url).listing(Asked(hub.url, TINY, "main", None, 10, "here"))
+    assert found.commit == info.sha
+    assert [(each.path, each.size, each.sha256, each.blob) for each in found.files] == [
+        (each.rfilename, each.size, each.lfs and each.lfs.sha256, each.blob_id)
+        for each in info.siblings or []
+    ]
 
 
 def test_tree_lists_files_at_a_pinned_commit(hub: Hub) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -162,11 +160,6 @@ def test_several_failures_are_told_at_once(secrets: Secrets) -> None:
     assert "add a mirror" in error.value.what
     assert "owner/name" in error.value.do
     assert str(error.value).startswith(f"image {dead}/x:1: no place has it")
-
-
-def test_the_heavy_client_of_hubs_loads_only_when_a_hub_is_asked() -> None:
-    code = "import sys, cpudeploy.resolve; sys.exit('huggingface_hub' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_a_registrys_password_that_is_missing_is_found_before_anything_is_pulled(secrets: Secrets) -> None:
