@@ -66,18 +66,26 @@ def login(token: Secret, cookie: str = "") -> dict[str, str]:
 
 
 class Secrets:
-    """Resolves references once and remembers them. `base` is the manifest's folder."""
+    """Resolves references once and remembers them, also those that can't be had: a command is not waited for
+    again. `base` is the manifest's folder."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
         self._known: dict[SecretRef, Secret] = {}
+        self._failed: dict[SecretRef, SecretError] = {}
         self._asking = threading.Lock()
 
     def get(self, ref: SecretRef) -> Secret:
         """The secret behind `ref`. Raises SecretError naming the reference, never a value."""
         with self._asking:  # several hosts want the same one at once; a command is run once
             if ref not in self._known:
-                self._known[ref] = Secret(self._read(ref))
+                if ref in self._failed:
+                    raise SecretError(self._failed[ref].what, do=self._failed[ref].do)
+                try:
+                    self._known[ref] = Secret(self._read(ref))
+                except SecretError as error:
+                    self._failed[ref] = error
+                    raise
             return self._known[ref]
 
     def api_key(self, ref: SecretRef) -> Secret:

@@ -67,6 +67,14 @@ def test_a_command_is_run_once_however_many_ask(tmp_path):
     assert values == {"1"}
 
 
+def test_a_command_that_gave_none_is_not_run_for_everybody_who_asks(tmp_path):
+    secrets = Secrets(tmp_path)
+    for _ in range(2):
+        with pytest.raises(SecretError, match="exit code 3"):
+            secrets.get(command("sh -c 'echo x >>runs; exit 3'"))
+    assert (tmp_path / "runs").read_text() == "x\n"
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
