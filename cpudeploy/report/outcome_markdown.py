@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..types.outcome import ChangeOutcome, Failure, HostOutcome, Outcome
 from ..types.plan import Plan
 from .endpoints import endpoints
+from .left_out import left_out
 from .markdown import LIMIT, code, folded, plain
 from .numbers import duration
 from .outcome_text import container_text, end_code, end_line, go_on, host_text, unfinished
@@ -33,8 +34,8 @@ def render_outcome_markdown(
         _hosts(outcome),
     ]
     blocks += [f"> ⚠ {plain(warning)}" for warning in outcome.warnings]
-    for name, host_plan in plan.hosts.items():
-        blocks += [f"> ⚠ {plain(f'{name} {m}'.strip())}: {plain(w)}" for m, w in host_plan.left_out.items()]
+    for name, models in left_out(plan).items():
+        blocks += [f"> ⚠ {plain(f'{name} {m}'.strip())}: {plain(w)}" for m, w in models.items()]
     left = unfinished(outcome)
     blocks += [f"> ⚠ {plain(name)}: left: {plain(', '.join(subjects))}" for name, subjects in left.items()]
     blocks += [plain(go_on(plan, command))] if left else []
@@ -55,13 +56,13 @@ def render_outcome_markdown(
             render_plan(plan, colour=False, width=_FOLDED_WIDTH, verbose=False),
         )
     )
-    document, left_out = "", False
+    document, skipped = "", False
     for block in blocks:
         if len(document) + len(block) > limit:
-            left_out = True
+            skipped = True
             continue
         document += block + "\n\n"
-    if left_out:
+    if skipped:
         document += "_Some of it is too long for a comment: see the log of the command._\n\n"
     return document.rstrip("\n") + "\n"
 

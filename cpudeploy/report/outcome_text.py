@@ -18,6 +18,7 @@ from ..types.plan import Plan
 from ..types.words import count
 from .endpoints import Endpoint, endpoints
 from .numbers import duration
+from .left_out import left_out
 from .text import Cell, Ink, flow, lines_of, widest
 from .written import HostResult, Result
 
@@ -49,8 +50,8 @@ def exit_code(outcome: Outcome) -> int:
 
 def end_code(outcome: Outcome, plan: Plan) -> int:
     """The exit code of the command: 1 also where something that is wanted was left out of the plan."""
-    left_out = any(host.left_out for host in plan.hosts.values())
-    return worst([exit_code(outcome), ERROR if left_out else OK])
+    lacking = any(host.left_out for host in plan.hosts.values())
+    return worst([exit_code(outcome), ERROR if lacking else OK])
 
 
 def outcome_data(outcome: Outcome, plan: Plan) -> dict[str, Any]:
@@ -91,8 +92,8 @@ def render_outcome(
     lines += _interrupted(outcome, go_on(plan, command), ink, width)
     for warning in outcome.warnings:
         lines += ["", *flow(ink, [Cell("!", "yellow"), Cell(" ")], warning, width=width)]
-    for name, host_plan in plan.hosts.items():
-        for model, why in host_plan.left_out.items():
+    for name, models in left_out(plan).items():
+        for model, why in models.items():
             head = [Cell("!", "yellow"), Cell(" "), Cell(f"{name} {model}".strip(), "bold"), Cell("   ")]
             lines += flow(ink, head, why, width=width)
     served = endpoints(outcome, plan)

@@ -6,7 +6,10 @@ mention or HTML.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..types.plan import FieldDiff, HostPlan, Plan
+from .left_out import left_out
 from .markdown import LIMIT, folded, plain
 from .plan_changes import SIGNS, diff_values, summary_of
 from .plan_text import headline, legend, render_host, totals
@@ -21,12 +24,13 @@ def render_plan_markdown(plan: Plan, *, limit: int = LIMIT) -> str:
     lines += [f"> ⚠ {plain(warning)}" for warning in plan.warnings]
     lines += [plain(line) for line in legend(plan)]
     document = "\n\n".join(line for line in lines if line)
-    left_out = 0
+    skipped = 0
     details: list[str] = []
+    left = left_out(plan)
     for name, host in plan.hosts.items():
-        section = _section(name, host)
+        section = _section(name, host, left[name])
         if len(document) + len(section) > limit:
-            left_out += 1
+            skipped += 1
             continue
         document += "\n\n" + section
         if host.changes:
@@ -36,12 +40,12 @@ def render_plan_markdown(plan: Plan, *, limit: int = LIMIT) -> str:
             document += "\n\n_Details are too long for a comment: see `cpudeploy plan -v`._"
             break
         document += "\n\n" + detail
-    if left_out:
-        document += f"\n\n_{left_out} more hosts are too many for a comment: see `cpudeploy plan`._"
+    if skipped:
+        document += f"\n\n_{skipped} more hosts are too many for a comment: see `cpudeploy plan`._"
     return document + "\n"
 
 
-def _section(name: str, host: HostPlan) -> str:
+def _section(name: str, host: HostPlan, left: Mapping[str, str]) -> str:
     told = host.headline
     if host.unreachable:
         told = f"unreachable: {host.unreachable}"
@@ -49,7 +53,7 @@ def _section(name: str, host: HostPlan) -> str:
         told = f"unknown: {host.unknown}"
     blocks = [f"#### {plain(name)}", plain(told)]
     blocks += [f"> ⚠ {plain(warning)}" for warning in host.warnings]
-    blocks += [f"> ⚠ {plain(f'{model} {why}'.strip())}" for model, why in host.left_out.items()]
+    blocks += [f"> ⚠ {plain(f'{model} {why}'.strip())}" for model, why in left.items()]
     if host.changes:
         rows = ["| | what | |", "|---|---|---|"]
         for change in host.changes:
@@ -58,7 +62,7 @@ def _section(name: str, host: HostPlan) -> str:
             summary = " · ".join([*diffs, summary_of(change)])
             rows.append(f"| `{sign}` | {plain(change.subject)} | {plain(summary)} |")
         blocks.append("\n".join(rows))
-    elif not host.unreachable and not host.unknown and not host.left_out:
+    elif not host.unreachable and not host.unknown and not left:
         blocks.append("no changes")
     return "\n\n".join(blocks)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from ..types.plan import Change, HostPlan, Plan
 from ..types.words import count
 from .numbers import duration
+from .left_out import left_out
 from .plan_changes import allocation_lines, allocations_of, change_lines, irreversible
 from .text import Cell, Ink, flow, widest
 
@@ -23,8 +25,9 @@ def render_plan(plan: Plan, *, colour: bool, width: int, verbose: bool, facts_s:
         lines += flow(ink, [Cell("origin  ", "dim")], plan.origin, width=width)
     lines += _warnings(plan.warnings, ink, width, indent=0)
     column = widest(plan.hosts, most=_WIDEST_HOST)
+    left = left_out(plan)
     for name, host in plan.hosts.items():
-        lines += ["", *_host(name, host, column, ink=ink, width=width, verbose=verbose)]
+        lines += ["", *_host(name, host, column, left[name], ink=ink, width=width, verbose=verbose)]
     lines.append("")
     for line in legend(plan):
         lines += flow(ink, [], line, width=width, style="dim")
@@ -34,7 +37,8 @@ def render_plan(plan: Plan, *, colour: bool, width: int, verbose: bool, facts_s:
 
 def render_host(name: str, host: HostPlan, *, colour: bool, width: int, verbose: bool) -> str:
     """One host of a plan, as `render_plan` shows it."""
-    return "\n".join(_host(name, host, 0, ink=Ink(colour), width=width, verbose=verbose))
+    lines = _host(name, host, 0, host.left_out, ink=Ink(colour), width=width, verbose=verbose)
+    return "\n".join(lines)
 
 
 def headline(plan: Plan, facts_s: float | None = None) -> str:
@@ -114,7 +118,9 @@ def _is_model(change: Change) -> bool:
     return change.step in ("container", "health")
 
 
-def _host(name: str, host: HostPlan, column: int, *, ink: Ink, width: int, verbose: bool) -> list[str]:
+def _host(
+    name: str, host: HostPlan, column: int, left: Mapping[str, str], *, ink: Ink, width: int, verbose: bool
+) -> list[str]:
     head = [Cell(name, "bold", column), Cell("   ")]
     if host.unreachable:
         return flow(ink, head, f"unreachable: {host.unreachable}", width=width, style="red")
@@ -136,15 +142,15 @@ def _host(name: str, host: HostPlan, column: int, *, ink: Ink, width: int, verbo
         if key not in told and (verbose or not allocation.kept):
             title = f"{allocation.model} instance {allocation.instance}"
             lines += allocation_lines(allocation, title, ink=ink, width=width, verbose=verbose)
-    for model, why in host.left_out.items():
+    for model, why in left.items():
         sign = [Cell("  "), Cell("!", "yellow"), Cell(" ")]
-        named = [Cell(model, "bold", max(subject, widest(host.left_out, most=_WIDEST_SUBJECT))), Cell("  ")]
+        named = [Cell(model, "bold", max(subject, widest(left, most=_WIDEST_SUBJECT))), Cell("  ")]
         lines += flow(ink, [*sign, *(named if model else [])], why, width=width)
     if host.retained:
         lines += flow(
             ink, [Cell("  "), Cell("unchanged  ", "dim")], ", ".join(host.retained), width=width, style="dim"
         )
-    elif not host.changes and not host.unknown and not host.left_out:
+    elif not host.changes and not host.unknown and not left:
         lines += flow(ink, [Cell("  "), Cell("no changes", "dim")], width=width)
     return lines
 
