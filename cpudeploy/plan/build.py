@@ -82,7 +82,8 @@ def make_plan(
     """The plan for every host that told its facts. A host that could not be reached (`unreachable`), whose
     facts could not be read (`unknown`), or that can't be brought to what is wanted stands in it with the
     reason and without changes: one host's trouble is not the others'. So do models: those that this version
-    can't carry out, and those of which too little is known (`unplanned`: `model@host` → why).
+    can't carry out, and those of which too little is known or something can't be had (`unplanned`:
+    `model@host` → why). What runs of them is left alone; what may be their old name is not removed.
 
     `recorded`: the folder that facts and `resolved` were read from, where nobody was asked now.
     `repack`: cores and memory are dealt out anew, also to models that run.
@@ -131,11 +132,18 @@ def _with_left_out(context: HostContext, asked: _Asked, unplanned: Mapping[str, 
     placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
     narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
     try:
-        plan = _host_plan(narrowed, asked, containers_of(context, left) | elsewhere.keys())
+        lacking = [each for each in mine if each.model in missing and not _served(context, each.model)]
+        plan = _host_plan(narrowed, asked, containers_of(context, left) | elsewhere.keys(), lacking)
     except CpudeployError as error:
         plan = not_planned(context, error)
     unplanned = {**plan.unplanned, **told(context, elsewhere), **missing}
     return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=unplanned)
+
+
+def _served(context: HostContext, model: str) -> bool:
+    """Whether something of the model has passed its gate here."""
+    mine = (context.facts.containers[name] for name in containers_of(context, (model,)))
+    return any(container.restart_policy != "no" for container in mine)
 
 
 def _unknown_engine(context: HostContext, recorded: str) -> tuple[str, ...]:
@@ -153,7 +161,11 @@ def _unknown_engine(context: HostContext, recorded: str) -> tuple[str, ...]:
     return (f"the engine is unknown{why}: planned as if Docker ran there, set up for us and empty",)
 
 
-def _host_plan(context: HostContext, asked: _Asked, left_alone: frozenset[str]) -> HostPlan:
+def _host_plan(
+    context: HostContext, asked: _Asked, left_alone: frozenset[str], lacking: list[Placement]
+) -> HostPlan:
+    """The plan of all that `context` names. `left_alone`: containers that are not touched. `lacking`: what is
+    wanted beside, and can't be planned, and has never served: it may be a new name for what is removed."""
     playbooks = asked.playbooks
     if context.facts.root == "none":
         raise HostError(
@@ -184,11 +196,13 @@ def _host_plan(context: HostContext, asked: _Asked, left_alone: frozenset[str]) 
         context.resolved,
         playbooks,
         repack=asked.repack,
+        awaited=[each for each in lacking if not containers_of(context, (each.model,))],
         fleet=asked.fleet,
     )
     wanted = {p.model: _wanted(context, p, allocations[p.model], playbooks) for p in placements}
     named = {container_name(context.deployment.name, model, 0): each for model, each in wanted.items()}
     held = Held() if asked.retry else held_back(context, named)
+    held.lacking.extend(each.model for each in lacking)
     tried = [placement for placement in placements if placement.model not in held.models]
     if not blind and _wants(context.host, placements, context.deployment, playbooks, "curl"):
         changes += curl_changes(context)

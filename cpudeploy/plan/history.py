@@ -11,7 +11,7 @@ from ..types.history import Became, HistoryInstance, HistoryRelease, HostHistory
 from ..types.names import old_name
 from ..types.release import Release, document_schema
 from ..types.words import seconds_since
-from .releases import current_release, missing_of, releases_of
+from .releases import current_release, missing_of, passed_over, releases_of
 
 
 def history(
@@ -84,8 +84,9 @@ def _instances(
             became=became,
             why=why,
         )
+    stays = passed_over(deployment, facts, release)
     for name, gone in former.items():
-        if name not in release.instances:
+        if name not in release.instances and name not in stays:
             yield HistoryInstance(model=gone.model, container=name, change="removed")
 
 

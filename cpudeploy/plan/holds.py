@@ -23,7 +23,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 @dataclass(frozen=True)
 class Held:
     """`models`: model → why, for people. `instead`: container name → the recorded instance that goes on.
-    `lacking`: models of which nothing does."""
+    `lacking`: models that are to come and of which nothing serves."""
 
     models: dict[str, str] = field(default_factory=dict)
     instead: dict[str, Instance] = field(default_factory=dict)

@@ -45,6 +45,20 @@ def _proven(deployment: str, facts: Facts) -> dict[str, str]:
     }
 
 
+def passed_over(deployment: str, facts: Facts, release: Release) -> frozenset[str]:
+    """Names of our containers that are older than `release` and that it does not name: who applied it left
+    them alone, for what is removed with a release is there no more."""
+    number = release_number(release.id)
+    return frozenset(
+        name
+        for name, container in facts.containers.items()
+        if container.mark is not None
+        and container.mark.deployment == deployment
+        and 0 < release_number(container.mark.release) < number
+        and base_name(name) not in release.instances
+    )
+
+
 def all_proven(release: Release) -> bool:
     """Whether everything in it has passed its gate."""
     return set(release.instances) <= set(release.proven)

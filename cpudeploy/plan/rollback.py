@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..errors import HostError
+from ..errors import HostError, SecretError
 from ..steps.addresses import refuse_taken_ports
 from ..steps.blocks import Rollout
 from ..steps.compare import differences
@@ -30,7 +30,15 @@ from .hosts import plan_of_host, plan_of_hosts
 from .left_alone import applied_elsewhere, as_strangers, told
 from .order import in_order
 from .put_back import changes_to
-from .releases import all_proven, current_release, missing_of, named, releases_of, serving_instances
+from .releases import (
+    all_proven,
+    current_release,
+    missing_of,
+    named,
+    passed_over,
+    releases_of,
+    serving_instances,
+)
 
 
 def rollback_plan(
@@ -41,6 +49,7 @@ def rollback_plan(
     release: str = "",
     origin: str,
     secrets: Mapping[str, SecretState] | None = None,
+    keyless: Mapping[str, str] | None = None,
     unreachable: Mapping[str, str] | None = None,
     unknown: Mapping[str, str] | None = None,
     adopt: bool = False,
@@ -49,11 +58,12 @@ def rollback_plan(
     which all was proven and something is otherwise than now. A host that can't go there stands in the plan
     with why.
 
-    `secrets`: the state of those of today, as in `Resolved`; `adopt` as for any plan.
+    `secrets`: the state of those of today, as in `Resolved`; `keyless`: `model@host` → why its key of today
+    can't be had; `adopt` as for any plan.
     """
 
     def of(context: HostContext) -> HostPlan:
-        return _host(context, playbooks, release, origin, adopt=adopt)
+        return _host(context, playbooks, release, origin, keyless or {}, adopt=adopt)
 
     known = Resolved(secrets=dict(secrets or {}))
     return plan_of_hosts(deployment, facts, known, unreachable, unknown, origin, of)
@@ -76,7 +86,10 @@ def target(deployment: str, facts: Facts, asked: str) -> Release:
     serving = serving_instances(deployment, facts)
     for id in reversed([id for id in releases if release_number(id) <= release_number(current)]):
         release = releases[id]
-        if release is not None and release.instances and all_proven(release) and not _same(release, serving):
+        if release is None or not release.instances or not all_proven(release):
+            continue
+        beside = passed_over(deployment, facts, release)
+        if not _same(release, {name: each for name, each in serving.items() if name not in beside}):
             return release
     raise HostError(
         "nothing else is known to have served whole here",
@@ -85,7 +98,13 @@ def target(deployment: str, facts: Facts, asked: str) -> Release:
 
 
 def _host(
-    context: HostContext, playbooks: Mapping[str, Playbook], asked: str, origin: str, *, adopt: bool
+    context: HostContext,
+    playbooks: Mapping[str, Playbook],
+    asked: str,
+    origin: str,
+    keyless: Mapping[str, str],
+    *,
+    adopt: bool,
 ) -> HostPlan:
     facts, deployment = context.facts, context.deployment.name
     if facts.engine.state != "running":
@@ -93,9 +112,11 @@ def _host(
     goal = target(deployment, facts, asked)
     wanted = {name: _with_key_of_today(context, each) for name, each in goal.instances.items()}
     _refuse_missing(goal, facts)
+    _refuse_keyless(context, wanted, keyless)
     elsewhere = {} if adopt else applied_elsewhere(context, wanted, origin)
-    refuse_taken_ports(as_strangers(context, elsewhere), wanted)
-    staying = frozenset(wanted) | {base_name(name) for name in elsewhere}
+    beside = passed_over(deployment, facts, goal) - elsewhere.keys()
+    refuse_taken_ports(as_strangers(context, beside | elsewhere.keys()), wanted)
+    staying = frozenset(wanted) | {base_name(name) for name in beside | elsewhere.keys()}
     rollout = Rollout(
         release=next_release(context, wanted),
         origin=origin,
@@ -118,9 +139,11 @@ def _host(
     changes += in_order(context, coming, going, wanted)
     touched = {change.subject for change in changes if change.step == "container"}
     retained = tuple(each.model for each in wanted.values() if each.model not in touched)
-    plan = plan_of_host(
-        context, tuple(changes), warnings=(f"this goes back to release {goal.id} of {goal.created}",)
-    )
+    warnings = [f"this goes back to release {goal.id} of {goal.created}"]
+    warnings += [
+        f"{name} stays: it was there before that release, which does not name it" for name in sorted(beside)
+    ]
+    plan = plan_of_host(context, tuple(changes), warnings=tuple(warnings))
     return msgspec.structs.replace(plan, retained=retained, unplanned=told(context, elsewhere))
 
 
@@ -143,6 +166,14 @@ def _refuse_missing(goal: Release, facts: Facts) -> None:
             f"release {goal.id} is not whole here any more, this was pruned: {'; '.join(missing)}",
             do="apply from the manifest of that time instead",
         )
+
+
+def _refuse_keyless(context: HostContext, wanted: Mapping[str, Instance], keyless: Mapping[str, str]) -> None:
+    """Raises SecretError for a model whose key of today can't be had: clients use that one."""
+    for instance in wanted.values():
+        why = keyless.get(f"{instance.model}@{context.host.name}")
+        if why and instance.api_key is not None:
+            raise SecretError(f"the API key of {instance.model} can't be had: {why}")
 
 
 def _with_key_of_today(context: HostContext, instance: Instance) -> Instance:

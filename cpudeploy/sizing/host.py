@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -35,8 +35,9 @@ class Sizing:
     playbooks: Mapping[str, Playbook]
     repack: bool = False
 
-    def allocate(self, host: str, facts: Facts) -> dict[str, Allocation]:
-        """Model → allocation. Raises NoRoom for a full host, DoesNotFit for what no host could give."""
+    def allocate(self, host: str, facts: Facts, awaited: Sequence[Placement] = ()) -> dict[str, Allocation]:
+        """Model → allocation, with cores left to what is `awaited`. Raises NoRoom for a full host, DoesNotFit
+        for what no host could give."""
         placements = [placement for placement in self.deployment.placements if placement.host == host]
         if not placements:
             return {}
@@ -48,12 +49,9 @@ class Sizing:
         rooms = {node: size for node, size in rooms.items() if node in nodes}
         wanted = [self._demand(each, facts) for each in placements]
         splits = {each.placement.model: split_of(each, rooms) for each in wanted}
-        shares = share_cores(
-            facts,
-            [self._wish(each, splits[each.placement.model], facts) for each in wanted],
-            reserve=reserve.cpus,
-            pinned={key: cpus for key, each in others.items() if (cpus := told_cpulist(each.cpuset))},
-        )
+        wishes = [self._wish(each, splits[each.placement.model], facts) for each in wanted]
+        pinned = {key: cpus for key, each in others.items() if (cpus := told_cpulist(each.cpuset))}
+        shares = _shares(facts, wishes, awaited, reserve.cpus, pinned)
         asks = [
             self._ask(each, shares[each.placement.model], splits[each.placement.model], facts)
             for each in wanted
@@ -107,6 +105,24 @@ class Sizing:
             lists=lists,
             nodes=nodes_of(lists, facts) or share.nodes,
         )
+
+
+def _shares(
+    facts: Facts,
+    wishes: Sequence[Wish],
+    awaited: Sequence[Placement],
+    reserve: int | None,
+    pinned: Mapping[str, frozenset[int]],
+) -> dict[str, Share]:
+    """Cores for all `wishes`. What is `awaited` counts as a taker, lest it finds none left when it comes;
+    where that can't be, it does not stand in the others' way."""
+    to_come = [Wish(name=each.model, cpus=each.cpus) for each in awaited]
+    try:
+        return share_cores(facts, [*wishes, *to_come], reserve=reserve, pinned=pinned)
+    except DoesNotFit:
+        if not to_come:
+            raise
+        return share_cores(facts, wishes, reserve=reserve, pinned=pinned)
 
 
 def _ranks(wanted: Demand, share: Share, needed: int, stays: Instance | None) -> int:

@@ -73,7 +73,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     `unknown`: why nothing could be planned (no facts, or no way to what is wanted); apply fails this host.
     `not_yet`: model → why this version can't plan it; the others are planned, what runs of it is left alone.
     `postponed`: the same of the host itself: nothing is planned for it, everything on it is left alone.
-    `unplanned`: model → what about it is not known; treated like `not_yet`.
+    `unplanned`: model → what about it is not known or can't be had; treated like `not_yet`.
     `held`: model → why what is wanted of it failed before and is not tried again; what runs of it goes on.
     `partial`: more is wanted once these changes are done, which can only be seen then; apply plans again.
     """
