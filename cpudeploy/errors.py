@@ -49,6 +49,15 @@ class CpudeployError(Exception):
         """What and what to do on one line, for where the place is named beside it."""
         return f"{self.what}; do: {self.do}" if self.do else self.what
 
+    @property
+    def line(self) -> str:
+        """Where, what and what to do on one line, whatever lines they have."""
+        first, *rest = (line.strip() for line in self.what.splitlines() or [""])
+        what = f"{first}: {'; '.join(rest)}" if rest else first
+        parts = [f"{self.where}: {what}" if self.where else what]
+        parts += [f"do: {' '.join(self.do.split())}"] if self.do else []
+        return "; ".join(parts)
+
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}\n  do: {self.do}" if self.do else text

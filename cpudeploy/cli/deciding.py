@@ -22,25 +22,27 @@ from .site import Site, narrowed, read_manifest, tell_awaited
 def decide(
     site: Site, inventory: Path, *, repack: bool = False, retry: bool = False, adopt: bool = False
 ) -> Plan:
-    """The plan for the hosts that told their facts; the others stand in it with why. Raises whatever
-    stands in the way of a plan for all of them."""
+    """The plan for the hosts that told their facts; the others stand in it with why, and so do models whose
+    image, files or key can't be had."""
+    resolved, missing = resolve_for(site)
     return make_plan(
         site.deployment,
         site.manifest.playbooks,
         site.facts,
-        resolve_for(site),
+        resolved,
         origin=origin_of(inventory),
         unreachable=site.unreachable,
         unknown=site.unknown,
+        unplanned=missing,
         repack=repack,
         retry=retry,
         adopt=adopt,
     )
 
 
-def resolve_for(site: Site) -> Resolved:
-    """What registries and Hubs say of all that can be carried out. What nobody can be given need not be
-    looked up: a plan of unreachable hosts asks no registry."""
+def resolve_for(site: Site) -> tuple[Resolved, dict[str, str]]:
+    """What registries and Hubs say of all that can be carried out, and `model@host` → why something of it
+    can't be had. What nobody can be given need not be looked up: a plan of unreachable hosts asks nobody."""
     playbooks = site.manifest.playbooks
     told = plannable(narrowed(site.deployment, site.facts))
     folder = cache_folder()

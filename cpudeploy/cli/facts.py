@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import OK, CpudeployError, worst
+from ..errors import ERROR, OK, worst
 from .options import (
     format_option,
     inventory_argument,
@@ -78,9 +78,11 @@ def command(
 
 
 def _record(found: Site, folder: Path) -> int:
-    """Write what the hosts told, then what the outside world says; the first is kept without the second."""
+    """Write what the hosts told, then what the outside world says. 1 where something of a model was not to be
+    had: all else is recorded."""
     from ..plan import plannable
-    from ..plan.recorded import records_of
+    from ..plan.recorded import records_of, unrecorded
+    from ..types.records import Records
     from .deciding import resolve_for
     from .records import write_facts, write_records
     from .site import narrowed
@@ -90,10 +92,15 @@ def _record(found: Site, folder: Path) -> int:
         stdout().write(str(path))
     playbooks = found.manifest.playbooks
     wanted = plannable(narrowed(found.deployment, found.facts))
-    try:
-        resolved = resolve_for(found)
-    except CpudeployError as error:
-        stderr().try_write(f"images and weights are not recorded: {error}")
-        return error.code
-    stdout().write(str(write_records(folder, records_of(wanted, playbooks, resolved))))
-    return OK
+    resolved, missing = resolve_for(found)
+    records = records_of(wanted, playbooks, resolved)
+    lacking = unrecorded(wanted, resolved)
+    if records != Records() or not lacking:
+        stdout().write(str(write_records(folder, records)))
+    told = dict.fromkeys(
+        f"{key.partition('@')[0]}: its {what} can't be recorded: {missing[key]}"
+        for key, what in lacking.items()
+    )
+    for text in told:
+        stderr().try_write(text)
+    return ERROR if lacking else OK

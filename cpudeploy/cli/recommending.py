@@ -55,14 +55,14 @@ class Question:
 
 
 def ask_hosts(site: Site, question: Question) -> list[Recommendation]:
-    """From what the hosts told. Raises UsageError, and what stands in the way of looking models up."""
+    """From what the hosts told. Raises UsageError."""
     deployment = posed(site.deployment, site.manifest.playbooks, question)
 
     def told(wanted: Deployment) -> tuple[Resolved, dict[str, str]]:
         folder = cache_folder()
         cache = None if folder is None else folder / "resolve"
         playbooks = site.manifest.playbooks
-        return resolve(wanted, site.facts, playbooks, site.secrets, cache=cache, images=False), {}
+        return resolve(wanted, site.facts, playbooks, site.secrets, cache=cache, images=False)
 
     untold = {name: error.sentence for name, error in site.troubles.items()}
     return _recommendations(site.manifest, deployment, question, site.facts, untold, told)

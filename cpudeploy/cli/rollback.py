@@ -46,7 +46,7 @@ def command(
     """
     from ..errors import UsageError
     from ..plan import rollback_plan
-    from ..resolve.secret_marks import secret_states
+    from ..resolve.secret_marks import key_errors, secret_states
     from .carrying_out import carry_out
     from .deciding import origin_of
     from .settling import put_right
@@ -60,6 +60,7 @@ def command(
     with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo_pass) as found:
         if not dry_run:
             put_right(found, origin_of(inventory))
+        keyless = key_errors(found.deployment, found.facts, found.secrets)
         plan = rollback_plan(
             found.deployment,
             found.manifest.playbooks,
@@ -67,6 +68,7 @@ def command(
             release=release or "",
             origin=origin_of(inventory),
             secrets=secret_states(found.deployment, found.facts, found.secrets),
+            keyless={key: error.line for key, error in keyless.items()},
             unreachable=found.unreachable,
             unknown=found.unknown,
             adopt=adopt,

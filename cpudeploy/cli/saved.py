@@ -29,6 +29,7 @@ _BEGINNING = 4096
 _MOST_BYTES = 256 << 20
 """A plan of a thousand hosts has some 30 MiB."""
 PARTIAL = "more is wanted than could be seen when this was planned: once it is applied, plan again"
+_UNPLANNED = "what could not be planned is not in this plan, and stays as it is: once it can be, plan again"
 _MIDDLE = (
     "a change is under way here, or was cut off in the middle; this plan is stale once that is over or put "
     "right: apply, then save anew"
@@ -39,6 +40,9 @@ def cautions(plan: Plan, facts: Mapping[str, Facts]) -> Iterator[tuple[str, str]
     """Host → what keeps a plan, now saved, from being all there is to do there."""
     from ..execute import unsettled
 
+    lacking = [name for name, host in plan.hosts.items() if host.unplanned]
+    if lacking:
+        yield lacking[0] if len(lacking) == 1 else f"{len(lacking)} hosts", _UNPLANNED
     for name, host in plan.hosts.items():
         if host.partial:
             yield name, PARTIAL

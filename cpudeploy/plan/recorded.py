@@ -43,15 +43,30 @@ def resolved_from(
 
 def records_of(deployment: Deployment, playbooks: Mapping[str, Playbook], resolved: Resolved) -> Records:
     """What was resolved for a deployment, in the form that is kept."""
+    images: dict[str, ResolvedImage] = {}
     weights: dict[tuple[object, str], RecordedWeights] = {}
     for placement in deployment.placements:
         form = _format(deployment, playbooks, placement)
-        told = resolved.weights[f"{placement.model}@{placement.host}"]
-        weights[(placement.source, form)] = RecordedWeights(source=placement.source, format=form, told=told)
-    return Records(
-        images={_reference(deployment, p): resolved.images[p.backend] for p in deployment.placements},
-        weights=tuple(weights.values()),
-    )
+        told = resolved.weights.get(f"{placement.model}@{placement.host}")
+        if told is not None:
+            weights[(placement.source, form)] = RecordedWeights(
+                source=placement.source, format=form, told=told
+            )
+        if placement.backend in resolved.images:
+            images[_reference(deployment, placement)] = resolved.images[placement.backend]
+    return Records(images=images, weights=tuple(weights.values()))
+
+
+def unrecorded(deployment: Deployment, resolved: Resolved) -> dict[str, str]:
+    """`model@host` → what of it was not resolved: `image`, `weights`, or both."""
+    found = {}
+    for placement in deployment.placements:
+        key = f"{placement.model}@{placement.host}"
+        lacking = ["image"] if placement.backend not in resolved.images else []
+        lacking += ["weights"] if key not in resolved.weights else []
+        if lacking:
+            found[key] = " and ".join(lacking)
+    return found
 
 
 def _weights(records: Records, placement: Placement, form: WeightsFormat) -> ResolvedWeights | None:

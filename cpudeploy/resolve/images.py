@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..errors import HostError, RegistryError
+from ..errors import RegistryError
 from ..types.deployment import ImageMirror
 from ..types.references import Reference
 from ..types.resolved import Place, ResolvedImage
@@ -67,8 +67,8 @@ def resolve_image(
 ) -> ResolvedImage:
     """`text` as trusted content for the hosts in `known`.
 
-    Raises RegistryError naming every place and its reason when none has it, HostError when the image
-    is not built for a host.
+    Raises RegistryError naming every place and its reason when none has it. Whether it was built for each of
+    the hosts is not judged here: the platforms say it.
     """
     reference = parse(text)
     candidates = rewrite(reference, mirrors)
@@ -140,9 +140,10 @@ def _trusted(reference: Reference, answers: Sequence[_Answer], known: Known) -> 
 def _content(
     reference: Reference, reachable: Sequence[_Answer], access: Access, known: Known
 ) -> tuple[tuple[str, ...], int]:
-    """Platforms offered and bytes to pull, from the first place that tells; every host must fit.
+    """Platforms offered and bytes to pull, from the first place that tells.
 
-    The size is that of the largest platform among the hosts', 0 when no place tells.
+    The size is that of the largest platform among the hosts', 0 when no place tells. Raises RegistryError for
+    an image without any.
     """
     failure: RegistryError | None = None
     for answer in reachable:
@@ -150,7 +151,9 @@ def _content(
             with RegistryClient(answer.candidate, access) as client:
                 manifest = client.manifest(answer.digest or reference.wanted)
                 offered = client.platforms(manifest)
-                taken = _fit(reference, offered, known.arches) or offered[:1]
+                if not offered:
+                    raise RegistryError("it offers no platform at all", where=f"image {reference}")
+                taken = _fit(offered, known.arches) or offered[:1]
                 return tuple(map(str, offered)), max(
                     (client.size(manifest, each) for each in taken), default=0
                 )
@@ -161,21 +164,10 @@ def _content(
     return (), 0
 
 
-def _fit(
-    reference: Reference, offered: Sequence[Platform], arches: Mapping[str, str | None]
-) -> list[Platform]:
-    """The platform each host takes. Raises HostError naming the hosts that the image is not built for."""
-    taken = {host: pick(offered, arch) for host, arch in arches.items() if arch is not None}
-    unfit = [host for host, platform in taken.items() if platform is None]
-    if unfit:
-        wanted = ", ".join(sorted({f"linux/{arches[host]}" for host in unfit}))
-        offers = ", ".join(map(str, offered)) or "no platform at all"
-        raise HostError(
-            f"the image {reference} is not built for {wanted}; it offers {offers}",
-            where=", ".join(unfit),
-            do="use an image for that platform as a backend of its own, or another host",
-        )
-    return [platform for platform in taken.values() if platform is not None]
+def _fit(offered: Sequence[Platform], arches: Mapping[str, str | None]) -> list[Platform]:
+    """The platforms that hosts take; one that the image is not built for takes none."""
+    taken = (pick(offered, arch) for arch in arches.values() if arch is not None)
+    return [platform for platform in taken if platform is not None]
 
 
 def _notes(

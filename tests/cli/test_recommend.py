@@ -163,6 +163,7 @@ def test_recorded_facts_carry_the_bandwidth_and_nobody_is_asked(site: Path, hub:
 def test_a_model_of_which_nothing_is_recorded_is_told_as_such(site: Path):
     recorded = site / "recorded"
     cpudeploy("facts", "-o", str(recorded), cwd=site)
+    (recorded / "resolved.json").unlink()
     done = run(site, "--facts", str(recorded))
     assert done.returncode == 1
     assert "nothing is recorded" in done.stdout

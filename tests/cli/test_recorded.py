@@ -200,7 +200,7 @@ def test_facts_are_kept_when_nobody_outside_answers(tmp_path: Path):
     done = cpudeploy("facts", "-o", "facts", cwd=tmp_path, **env)
     assert done.returncode == 4
     assert done.stdout.split() == ["facts/here.json"]
-    assert "images and weights are not recorded" in done.stderr
+    assert "m: its image and weights can't be recorded: image registry.invalid/llama:" in done.stderr
     assert "away: unreachable" in done.stderr
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from cpudeploy.errors import SecretError
-from cpudeploy.resolve.secret_marks import held_states, secret_states
+from cpudeploy.resolve.secret_marks import held_states, key_errors, secret_states
 from cpudeploy.secrets import Secrets, mark, same
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.facts import Mark
@@ -98,11 +97,17 @@ def test_what_is_not_there_has_nothing_to_be_compared_with(secrets: Secrets) -> 
     assert states(secrets, {}, container(None)) == {}
 
 
-def test_a_missing_secret_of_a_new_instance_is_found_at_once(secrets: Secrets) -> None:
-    wanted = deployment(placement(api_key=SecretRef(kind="from_env", name="NO_SUCH_VARIABLE")))
-    with pytest.raises(SecretError, match="NO_SUCH_VARIABLE"):
-        secret_states(wanted, {"h1": facts()}, secrets)
-    assert secret_states(wanted, {}, secrets) == {}  # nobody it would be sent to
+def test_a_missing_secret_is_told_and_is_nothing_to_the_others(secrets: Secrets) -> None:
+    absent = SecretRef(kind="from_env", name="NO_SUCH_VARIABLE")
+    wanted = deployment(placement(api_key=absent), placement(model="other", api_key=KEY))
+    told = key_errors(wanted, {"h1": facts()}, secrets)
+    assert list(told) == ["chat@h1"]
+    assert "NO_SUCH_VARIABLE" in told["chat@h1"].what
+    assert key_errors(wanted, {}, secrets) == {}  # nobody it would be sent to
+    others = container(Mark(schema=1, deployment="rag", model="other", instance=0, release="0001-a"))
+    hosts = {"h1": facts(containers=(running("0001-a"), others))}
+    assert secret_states(wanted, hosts, secrets) == {"h1/rag/other/0/api_key": "unknown"}
+    assert held_states(wanted, hosts, secrets) == {}
 
 
 @pytest.mark.parametrize(
