@@ -174,12 +174,7 @@ def _host_plan(
         )
     placements = [each for each in context.deployment.placements if each.host == context.host.name]
     blind = _unknown_engine(context, asked.recorded)
-    changes: list[Change] = []
-    if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
-        changes += engine_changes(context)
-        if context.facts.engine.state == "stopped":
-            begun = plan_of_host(context, tuple(changes), warnings=(_ENGINE_FIRST,))
-            return msgspec.structs.replace(begun, partial=True)
+    # What the machine itself can't run is no reason to install or start an engine on it.
     engines = [context.deployment.backends[name] for name in dict.fromkeys(p.backend for p in placements)]
     for engine in engines:
         refuse_wrong_platform(context, context.resolved.images[engine.name])
@@ -188,6 +183,12 @@ def _host_plan(
         for backend in engines
         for warning in refuse_missing_flags(context, backend, playbooks[backend.playbook])
     )
+    changes: list[Change] = []
+    if _wants(context.host, placements, context.deployment, playbooks, "docker_engine"):
+        changes += engine_changes(context)
+        if context.facts.engine.state == "stopped":
+            begun = plan_of_host(context, tuple(changes), warnings=(_ENGINE_FIRST,))
+            return msgspec.structs.replace(begun, partial=True)
     around = as_strangers(context, left_alone)
     allocations = allocate(
         context.deployment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,8 +17,9 @@ from tests.resolve.hubs import Repo, run_hub
 from tests.resolve.registries import free_port, start_registry
 
 from .test_commands import cpudeploy
-from .test_hosts import HERE
+from .test_hosts import HERE, gone
 
+HERE_IS, OTHER = ("arm64", "amd64") if platform.machine() in ("aarch64", "arm64") else ("amd64", "arm64")
 Run = Callable[..., CompletedProcess[str]]
 
 
@@ -27,7 +29,8 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     folder = tmp_path_factory.mktemp("outside")
     registry = start_registry(folder)
     try:
-        registry.push("copies/llama", "server-b9000")
+        registry.push("copies/llama", "server-b9000", [f"linux/{HERE_IS}"])
+        registry.push("copies/other", "server-b9000", [f"linux/{OTHER}"])
         model = write_gguf(folder / "x.gguf").read_bytes()
         with run_hub({"org/name": Repo({"x-Q4_0.gguf": model})}) as hub:
             yield registry.address, hub.url
@@ -44,6 +47,7 @@ def write(folder: Path, outside: tuple[str, str], *models: str) -> None:
         "mistyped": {"source": {**source, "huggingface": "org/nmae"}},
         "keyless": {"api_key": {"from_env": "NO_SUCH_VARIABLE"}},
         "imageless": {"backend": "typo"},
+        "foreign": {"backend": "other"},
     }
     manifest = {
         "version": 1,
@@ -55,6 +59,7 @@ def write(folder: Path, outside: tuple[str, str], *models: str) -> None:
         },
         "backends": {
             "llama": {"playbook": "llama-cpp", "image": "registry.invalid/llama:server-b9000"},
+            "other": {"playbook": "llama-cpp", "image": "registry.invalid/other:server-b9000"},
             "typo": {"playbook": "llama-cpp", "image": "registry.invalid/lama:server-b9000"},
         },
         "models": {
@@ -107,6 +112,23 @@ def test_without_them_the_plan_is_whole(tmp_path: Path, run: Run, outside: tuple
     write(tmp_path, outside, "good")
     assert run("plan").returncode == 0
     assert run("plan", "--detailed-exitcode").returncode == 2
+
+
+def test_a_host_that_an_image_is_not_built_for_is_told_in_the_plan(
+    tmp_path: Path, run: Run, outside: tuple[str, str]
+):
+    write(tmp_path, outside, "foreign")
+    inventory = yaml.safe_load((tmp_path / "inventory.yaml").read_text())
+    inventory["hosts"]["away"] = gone()
+    (tmp_path / "inventory.yaml").write_text(yaml.safe_dump(inventory))
+    for command, code in (("plan", 4), ("apply", 3)):
+        done = run(command)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert (
+            f"not planned: the image registry.invalid/other:server-b9000 is not built for linux/{HERE_IS}; "
+            in (done.stdout)
+        )
+        assert f"it offers linux/{OTHER}; do: " in done.stdout
 
 
 def test_where_nothing_can_be_had_apply_does_nothing_and_exits_1(

@@ -11,7 +11,7 @@ from cpudeploy.plan import history, make_plan, rollback_plan
 from cpudeploy.report.outcome_text import end_code
 from cpudeploy.types.base import SecretRef
 from cpudeploy.types.deployment import Backend, Deployment, Placement
-from cpudeploy.types.facts import Facts
+from cpudeploy.types.facts import Engine, Facts
 from cpudeploy.types.outcome import HostOutcome
 from cpudeploy.types.plan import HostPlan, Plan
 from cpudeploy.types.resolved import Resolved
@@ -140,6 +140,14 @@ def test_an_image_that_nobody_has_keeps_its_models_alone():
     ).hosts["one"]
     assert changed(plan) == [("a", "create")]
     assert [change.id for change in plan.changes if change.step == "image"] == ["image:llama"]
+
+
+@pytest.mark.parametrize("state", ["stopped", "absent"])
+def test_no_engine_is_brought_to_a_machine_that_the_image_is_not_built_for(state: str):
+    arm = msgspec.structs.replace(facts().os, arch="arm64")
+    plan = plan_for(facts(os=arm, engine=Engine(state=state)), A).hosts["one"]  # type: ignore[arg-type]
+    assert plan.changes == ()
+    assert "not built for linux/arm64" in plan.unknown
 
 
 def test_its_old_name_serves_on_as_long_as_it_can_not_be_had(serving: SimulatedHost):
