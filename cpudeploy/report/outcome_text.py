@@ -17,8 +17,8 @@ from ..types.outcome import EXIT_CODES, ChangeOutcome, Failure, HostOutcome, Out
 from ..types.plan import Plan
 from ..types.words import count
 from .endpoints import Endpoint, endpoints
-from .numbers import duration
 from .left_out import left_out
+from .numbers import duration
 from .text import Cell, Ink, flow, lines_of, widest
 from .written import HostResult, Result
 

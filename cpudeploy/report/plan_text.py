@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from ..types.plan import Change, HostPlan, Plan
 from ..types.words import count
-from .numbers import duration
 from .left_out import left_out
+from .numbers import duration
 from .plan_changes import allocation_lines, allocations_of, change_lines, irreversible
 from .text import Cell, Ink, flow, widest
 
