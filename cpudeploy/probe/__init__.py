@@ -17,7 +17,7 @@ from ..errors import HostError
 from ..types.base import from_json, to_json
 from ..types.facts import Facts, Question
 from .cpulist import whole
-from .engine import read_containers, read_engine, read_images, read_networks, read_proxy
+from .engine import read_containers, read_engine, read_images, read_networks, read_proxy, read_volumes
 from .held import (
     read_disks,
     read_files,
@@ -104,6 +104,7 @@ def _facts(records: Records, host: str) -> Facts:
         engine=engine,
         containers=containers,
         networks=read_networks(records) if ours else {},
+        volumes=read_volumes(records) if ours else {},
         images=read_images(records) if ours else {},
         weights=read_weights(records),
         disks=read_disks(records),

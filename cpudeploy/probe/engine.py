@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import HostError
 from ..types.base import Unknown, digest
-from ..types.facts import Container, DaemonFile, Engine, Image, Mark, Network, Publish
+from ..types.facts import Container, DaemonFile, Engine, Image, Mark, Network, Publish, Volume
 from ..types.shared import HostRecord, setting_text
 from .held import read_host_record
 from .records import Records
@@ -133,6 +133,7 @@ def read_containers(records: Records) -> dict[str, Container]:
                 network: (at or {}).get("NetworkID") or "" for network, at in (networks or {}).items()
             },
             mounts=tuple(sorted(mount["Source"] for mount in mounts or () if mount.get("Source"))),
+            volumes=tuple(sorted(mount["Name"] for mount in mounts or () if mount.get("Type") == "volume")),
             command=digest(command) if command else "",
         )
     return found
@@ -148,6 +149,12 @@ def read_networks(records: Records) -> dict[str, Network]:
             deployment=deployment or "",
         )
         for identity, name, driver, internal, pools, deployment in _rows(records, "engine-networks", 6)
+    }
+
+
+def read_volumes(records: Records) -> dict[str, Volume]:
+    return {
+        name: Volume(deployment=deployment or "") for name, deployment in _rows(records, "engine-volumes", 2)
     }
 
 

@@ -94,6 +94,8 @@ container_fields="[$(field . Id),$(field . Name),$(field .Config Image),$(field 
 ,$(label .Config instance),$(label .Config release)]"
 network_fields="[$(field . Id),$(field . Name),$(field . Driver),$(field . Internal),$(field .IPAM Config)\
 ,$(label . deployment)]"
+# Listed, not inspected: the client's own list names the label, and there may be hundreds without a name.
+volume_fields='[{{json .Name}},{{json (.Label "io.cpudeploy.deployment")}}]'
 image_fields="[$(field . Id),$(field . RepoTags),$(field . RepoDigests),$(field . Size),$(field . Os)\
 ,$(field . Architecture),$(field . Variant)]"
 
@@ -113,6 +115,7 @@ if test -n "$docker" && test -n "$aside"; then
 	ask info "$docker" info --format '{{json .}}{{println}}{{with .Info}}{{.DockerRootDir}}{{end}}' &
 	ask_each containers "$docker" ps -aq --no-trunc -- "$docker" inspect --type container --format "$container_fields" &
 	ask_each networks "$docker" network ls -q --no-trunc -- "$docker" network inspect --format "$network_fields" &
+	ask volumes "$docker" volume ls --format "$volume_fields" &
 	ask_each images "$docker" image ls -q --no-trunc -- "$docker" image inspect --format "$image_fields" &
 fi
 
@@ -455,7 +458,7 @@ $shim"
 	first_line /var/run/docker.pid && first_line "$proc/${line:-none}/comm" && test "$line" = dockerd &&
 		emit engine-process 0 "$line"
 	wait
-	for name in version info containers networks images; do
+	for name in version info containers networks volumes images; do
 		code=
 		test -n "$aside" && first_line "$aside/$name.code" && code=$line
 		said=$(cat "$aside/$name" 2>/dev/null)

@@ -51,7 +51,7 @@ def all_facts_data(
 
 
 def render_facts(facts: Facts, *, colour: bool, width: int, verbose: bool = False) -> str:
-    """One host; `verbose` adds all CPU flags, images, networks, ports, packages. No line end at the end."""
+    """One host; `verbose` adds all CPU flags, images, networks, our volumes, ports, packages. No line end."""
     ink = Ink(colour)
     os = facts.os
     lines = flow(
@@ -223,6 +223,9 @@ def _more(facts: Facts) -> list[tuple[str, str]]:
     ]
     rows += [("image", f"{name}  {data_size(image.size)}") for name, image in facts.images.items()]
     rows += [("network", f"{name}  {', '.join(n.subnets)}") for name, n in facts.networks.items()]
+    rows += [
+        ("volume", f"{name}  of {each.deployment}") for name, each in facts.volumes.items() if each.deployment
+    ]
     rows += [("package", f"{name}  {state or 'not known'}") for name, state in facts.packages.items()]
     return [(field, text) for field, text in rows if text]
 

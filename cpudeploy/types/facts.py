@@ -162,6 +162,8 @@ class Container(Struct, frozen=True, kw_only=True):
     """Network name → the network it was connected to: one that was removed since can't be started on."""
     mounts: tuple[str, ...] = ()
     """Folders and files of the host that it sees, wherever."""
+    volumes: tuple[str, ...] = ()
+    """Volumes of the engine that it mounts, those without a name of their own among them."""
     command: str = ""
     """sha256 of one of ours' arguments (`types.base.digest`), never the words; empty: none, or not ours."""
     throttled: Share | None = None
@@ -175,6 +177,12 @@ class Network(Struct, frozen=True, kw_only=True):
     driver: str
     internal: bool
     subnets: tuple[str, ...]
+    deployment: str
+
+
+class Volume(Struct, frozen=True, kw_only=True):
+    """A volume of the engine. `deployment`: our label, or empty."""
+
     deployment: str
 
 
@@ -268,6 +276,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     engine: Engine
     containers: dict[str, Container] = {}
     networks: dict[str, Network] = {}
+    volumes: dict[str, Volume] = {}
     images: dict[str, Image] = {}
     """By manifest digest (`sha256:…`), whichever repository it came from; under each where it has several."""
     weights: Weights = Weights()

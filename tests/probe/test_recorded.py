@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cpudeploy.errors import HostError
 from cpudeploy.probe import parse
 from cpudeploy.types.base import from_json, to_json
-from cpudeploy.types.facts import Container, Facts, Mark, Network, Publish
+from cpudeploy.types.facts import Container, Facts, Mark, Network, Publish, Volume
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -43,6 +43,8 @@ def test_recorded_facts_survive_their_json_form(file: Path) -> None:
         ("engine-networks", '["id", "n", "bridge", false, ["x"], ""]'),
         ("engine-networks", '[null, null, "bridge", false, [], ""]'),
         ("engine-networks", "[" * 100_000),
+        ("engine-volumes", '["n"]'),
+        ("engine-volumes", '[["n"], "rag"]'),
         ("engine-version", "[" * 100_000),
     ],
 )
@@ -158,9 +160,10 @@ def test_an_engine_that_runs_but_refuses_is_unknown_and_not_an_empty_one() -> No
         parse(alive + b"engine-info 1 %d\n%s\n" % (len(info), info), "h1")
 
 
-def test_a_listing_that_failed_is_an_error_and_not_an_empty_engine() -> None:
-    with pytest.raises(HostError, match="listing containers failed") as error:
-        parse(with_record("debian13-docker26.1", "engine-containers", "", 1), "h1")
+@pytest.mark.parametrize("what", ["containers", "volumes"])
+def test_a_listing_that_failed_is_an_error_and_not_an_empty_engine(what: str) -> None:
+    with pytest.raises(HostError, match=f"listing {what} failed") as error:
+        parse(with_record("debian13-docker26.1", f"engine-{what}", "", 1), "h1")
     assert error.value.where == "h1"
 
 
@@ -188,6 +191,25 @@ def test_what_of_the_host_a_container_sees() -> None:
     mounted = row.replace("}},[],", f"}}}},[{tree},{memory}],")
     found = parse(with_record("debian12-docker20.10", "engine-containers", mounted), "h1")
     assert found.containers["rag_qwen3-4b_0"].mounts == ("/data/trees/a",)
+
+
+def test_whose_a_volume_is_and_who_mounts_it() -> None:
+    row = document("debian12-docker20.10").split(b"engine-containers 0 ")[1].split(b"\n")[1].decode()
+    cache, unnamed = (
+        f'{{"Type":"volume","Name":"{name}","Source":"/var/lib/docker/volumes/{name}/_data",'
+        '"Destination":"/cache","Driver":"local","Mode":"z","RW":true,"Propagation":""}'
+        for name in ("rag_qwen3-4b_cache", "f" * 64)
+    )
+    tree = '{"Type":"bind","Source":"/data/trees/a","Destination":"/models","Mode":"","RW":false}'
+    mounted = row.replace("}},[],", f"}}}},[{unnamed},{tree},{cache}],")
+    found = parse(with_record("debian12-docker20.10", "engine-containers", mounted), "h1")
+    assert found.containers["rag_qwen3-4b_0"].volumes == ("f" * 64, "rag_qwen3-4b_cache")
+    listed = '["rag_qwen3-4b_cache","rag"]\n["theirs",""]'
+    found = parse(with_record("debian12-docker20.10", "engine-volumes", listed), "h1")
+    assert found.volumes == {
+        "rag_qwen3-4b_cache": Volume(deployment="rag"),
+        "theirs": Volume(deployment=""),
+    }
 
 
 def test_how_often_a_container_was_stopped_by_its_quota() -> None:
