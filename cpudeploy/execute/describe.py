@@ -66,5 +66,7 @@ def _request(request: op.EngineRequest) -> str:
             return f"disconnect {container} from {network}"
         case op.RemoveNetwork(network=network):
             return f"remove network {network}"
+        case op.RemoveVolume(volume=volume):
+            return f"remove volume {volume}"
         case op.RemoveImage(reference=reference):
             return f"remove image {reference}"

@@ -275,6 +275,23 @@ class EngineClient:
         """Remove; absent is done."""
         self._call("DELETE", f"/networks/{quote(name)}", absent_is_done=True)
 
+    # -- volumes ------------------------------------------------------------------------------------
+
+    def volume(self, name: str) -> dict[str, Any] | None:
+        """Inspect; None: there is none of that name."""
+        return self._look(f"/volumes/{quote(name)}")
+
+    def containers_with(self, volume: str) -> tuple[str, ...]:
+        """Names of the containers that mount a volume, running or not."""
+        # The filter also finds what mounts a folder of that path; a volume's name is none.
+        params = {"all": "true", "filters": json.dumps({"volume": [volume]})}
+        found = self._call("GET", "/containers/json", params=params).json()
+        return tuple(sorted(name.removeprefix("/") for each in found for name in each["Names"][:1]))
+
+    def remove_volume(self, name: str) -> None:
+        """Remove; absent is done. Raises EngineError with status 409 while a container mounts it."""
+        self._call("DELETE", f"/volumes/{quote(name)}", absent_is_done=True)
+
     # -- requests -----------------------------------------------------------------------------------
 
     def _inspect(self, name: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from .lease import Lease, take_lease
 from .merge_json import merge_json
 from .pull import pull_image
 from .record import prove, write_record
+from .removal import remove_network, remove_volume
 
 _CLOSE_S = 5.0
 """Seconds to wait for the host's word that it is free, where nobody waits for more than the end."""
@@ -238,7 +239,7 @@ class HostTarget:
                 fresh.close()
 
     def _request(self, operation: op.Engine, tell: Tell) -> None:
-        """One request to the engine. Containers and networks that do not carry our mark are left alone."""
+        """One request to the engine. What does not carry our mark is left alone."""
         engine, request = self._engine, operation.request
         match request:
             case op.PullImage():
@@ -273,13 +274,9 @@ class HostTarget:
                 self._require_ours(name)
                 engine.disconnect(network, name)
             case op.RemoveNetwork(network=network):
-                found = engine.network(network)
-                if (
-                    found is not None
-                    and (found.get("Labels") or {}).get(DEPLOYMENT_LABEL) != self._deployment
-                ):
-                    raise EngineError(f"network {network} is not of this deployment; it is left alone")
-                engine.remove_network(network)
+                remove_network(engine, network, self._deployment)
+            case op.RemoveVolume():
+                remove_volume(engine, request, self._deployment)
             case op.RemoveImage(reference=reference):
                 engine.remove_image(reference)
 

@@ -89,5 +89,7 @@ def _request(request: op.EngineRequest) -> str:
             return f"disconnect {request.container} from network {request.network}"
         case op.RemoveNetwork():
             return f"remove network {request.network}"
+        case op.RemoveVolume():
+            return f"remove volume {request.volume}"
         case op.RemoveImage():
             return f"remove image {request.reference}"

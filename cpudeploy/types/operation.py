@@ -89,6 +89,14 @@ class RemoveNetwork(Struct, frozen=True, kw_only=True, tag="network_remove", tag
     network: str
 
 
+class RemoveVolume(Struct, frozen=True, kw_only=True, tag="volume_remove", tag_field="call"):
+    """Remove a volume with our label; absent is done. `unmarked`: one without any deployment's label goes,
+    too, as a container of ours was seen to mount it."""
+
+    volume: str
+    unmarked: bool = False
+
+
 class RemoveImage(Struct, frozen=True, kw_only=True, tag="image_remove", tag_field="call"):
     reference: str
 
@@ -105,6 +113,7 @@ EngineRequest = (
     | ConnectNetwork
     | DisconnectNetwork
     | RemoveNetwork
+    | RemoveVolume
     | RemoveImage
 )
 

@@ -32,6 +32,7 @@ class Request:
 
     def __init__(self, handler: BaseHTTPRequestHandler, closing: threading.Event) -> None:
         self._handler = handler
+        self.method = handler.command
         self.closing = closing
 
     def json(self, document: Any, status: int = 200) -> None:

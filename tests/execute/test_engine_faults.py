@@ -24,6 +24,7 @@ from cpudeploy.types.resolved import Place
 from tests.execute.engine_server import EngineServer, Here, Request, engine_serving
 
 NAME = "rag_tiny_0"
+VOLUME = "rag_tiny_cache"
 PLAN = Plan(deployment="rag", base="/", origin="", hosts={})
 PLACE = Place(reference="reg:5000/a/b@sha256:1", digest="sha256:1", registry="reg:5000")
 
@@ -75,6 +76,63 @@ def gate(*checks: Check, deadline_s: int = 1, gate_s: int = 600, stable_s: int =
         port=1,
         gate=Gate(port=1, stable_s=stable_s, deadline_s=gate_s, checks=checks),
     )
+
+
+def removing(**fields: Any) -> op.Engine:
+    return op.Engine(id="v", deadline_s=20, request=op.RemoveVolume(volume=VOLUME, **fields))
+
+
+class Volumes:
+    """The engine's share of one volume: `users` mount it; `gone` once it was removed."""
+
+    def __init__(self, bench: Bench, labels: dict[str, str] | None, *users: str) -> None:
+        self.gone = False
+        self._labels = labels
+        self._users = users
+        bench.server.answers |= {VOLUME: self._one, "json": self._containers}
+
+    def _one(self, request: Request) -> None:
+        if self.gone:
+            request.json({"message": f"get {VOLUME}: no such volume"}, 404)
+        elif request.method == "GET":
+            request.json({"Name": VOLUME, "Labels": self._labels})
+        elif self._users:
+            request.json({"message": f"remove {VOLUME}: volume is in use - [4e1f]"}, 409)
+        else:
+            self.gone = True
+            request.json({}, 204)
+
+    def _containers(self, request: Request) -> None:
+        request.json([{"Id": "4e1f", "Names": [f"/{name}"]} for name in self._users])
+
+
+def test_a_volume_of_ours_is_removed_and_removing_it_again_is_done(bench: Bench) -> None:
+    volume = Volumes(bench, {"io.cpudeploy.deployment": "rag"})
+    bench.do(removing())
+    assert volume.gone
+    bench.do(removing())
+
+
+@pytest.mark.parametrize("unmarked", [False, True])
+@pytest.mark.parametrize("labels", [None, {}, {"io.cpudeploy.deployment": "other"}])
+def test_a_volume_that_is_not_ours_by_now_is_left_alone(
+    bench: Bench, labels: dict[str, str] | None, unmarked: bool
+) -> None:
+    volume = Volumes(bench, labels)
+    if unmarked and not labels:
+        bench.do(removing(unmarked=True))
+        assert volume.gone
+        return
+    with pytest.raises(EngineError, match=f"volume {VOLUME} is not of deployment rag; it is left alone"):
+        bench.do(removing(unmarked=unmarked))
+    assert not volume.gone
+
+
+def test_a_volume_in_use_is_the_trouble_of_whom_it_names(bench: Bench) -> None:
+    Volumes(bench, {"io.cpudeploy.deployment": "rag"}, "backup", "shell")
+    with pytest.raises(OperationFailed, match=f"volume {VOLUME} is in use by backup, shell") as caught:
+        bench.do(removing())
+    assert "docker rm" in caught.value.do
 
 
 def one_byte_more(number: int) -> bytes:

@@ -109,6 +109,7 @@ def bench(lab: Lab, connection: Connection, secrets: Secrets, places: dict[str, 
         engine.remove(name)
     for network in ("rag_pub", "rag_int"):
         engine.remove_network(network)
+    engine.remove_volume("rag_tiny_cache")
     bench.sh("rm -rf /var/lib/cpudeploy /srv/models")
     engine.close()
 
@@ -272,6 +273,33 @@ def test_a_container_without_our_mark_is_left_alone(bench: Bench, model: None) -
         with pytest.raises(EngineError, match="left alone"):
             bench.do(engine_op("x", request))
     assert bench.engine.container("foreign") is not None
+
+
+def test_a_volume_goes_when_its_container_has_and_nobody_else_mounts_it(bench: Bench, model: None) -> None:
+    name = "rag_tiny_cache"
+    cache = (*spec(bench).mounts, Mount(source=name, target="/cache", read_only=False))
+    remove = engine_op("volume", op.RemoveVolume(volume=name))
+    bench.do(network(), create(bench, mounts=cache))
+    bench.engine.create("foreign", spec(bench, mounts=cache), (bench.image,), {})
+    facts = bench.target.facts()
+    assert facts.volumes[name].deployment == "rag"
+    assert [facts.containers[each].volumes for each in (NAME, "foreign")] == [(name,), (name,)]
+    bench.do(engine_op("x", op.RemoveContainer(container=NAME)))
+    with pytest.raises(OperationFailed, match=f"volume {name} is in use by foreign"):
+        bench.do(remove)
+    bench.engine.remove("foreign")
+    bench.do(remove, remove)
+    assert bench.engine.volume(name) is None
+
+
+def test_a_volume_without_our_mark_is_left_alone(bench: Bench) -> None:
+    name = "rag_tiny_cache"
+    bench.sh(f"docker volume create {name}")
+    with pytest.raises(EngineError, match="left alone"):
+        bench.do(engine_op("x", op.RemoveVolume(volume=name)))
+    assert bench.target.facts().volumes[name].deployment == ""
+    bench.do(engine_op("x", op.RemoveVolume(volume=name, unmarked=True)))
+    assert bench.engine.volume(name) is None
 
 
 def test_every_request_may_be_repeated(bench: Bench, model: None) -> None:

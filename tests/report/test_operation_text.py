@@ -1,6 +1,6 @@
 from cpudeploy.report.operation_text import operation_text
 from cpudeploy.types.base import SecretRef
-from cpudeploy.types.operation import GuardArm, Put, Script
+from cpudeploy.types.operation import Engine, GuardArm, Put, RemoveVolume, Script
 
 from .samples import fetch, instance, pull, record, wait
 
@@ -18,6 +18,11 @@ def test_operations_name_their_objects_and_deadline() -> None:
     back = Script(id="r", deadline_s=5, script="put-back", args={}, text="docker rename x y", sha256="a" * 64)
     arm = GuardArm(id="g", deadline_s=5, guard="swap", after_s=120, revert=back)
     assert "put-back after 2 min" in operation_text(arm)
+
+
+def test_a_volume_that_is_removed_is_named() -> None:
+    remove = Engine(id="v", deadline_s=300, request=RemoveVolume(volume="rag_a_cache"))
+    assert operation_text(remove) == "engine remove volume rag_a_cache · at most 5 min"
 
 
 def test_a_script_shows_its_arguments_and_not_its_text() -> None:
