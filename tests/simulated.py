@@ -283,6 +283,8 @@ class SimulatedHost:
                 }
             case op.RemoveNetwork(network=name):
                 networks.pop(name, None)
+            case op.RemoveVolume(volume=name, unmarked=unmarked):
+                self._remove_volume(name, unmarked=unmarked)
             case op.CreateContainer():
                 self._create(request)
             case op.StartContainer(container=name):
@@ -310,6 +312,18 @@ class SimulatedHost:
             case _:
                 raise AssertionError(f"the simulated engine does not know {request}")
 
+    def _remove_volume(self, name: str, *, unmarked: bool) -> None:
+        volumes, deployment = self.state["volumes"], name.partition("_")[0]
+        if name not in volumes:
+            return
+        label = volumes[name]["deployment"]
+        if label != deployment and not (unmarked and not label):
+            raise EngineError(f"volume {name} is not of deployment {deployment}; it is left alone")
+        users = [each for each, found in self.state["containers"].items() if name in found["volumes"]]
+        if users:
+            raise OperationFailed(f"volume {name} is in use by {', '.join(users)}")
+        del volumes[name]
+
     def _create(self, request: op.CreateContainer) -> None:
         labels = {key.removeprefix("io.cpudeploy."): value for key, value in request.labels.items()}
         mark = Mark(
@@ -325,6 +339,9 @@ class SimulatedHost:
                 raise EngineError(f"{request.container} is taken", status=409)
             return
         publish = to_data(request.spec.publish)
+        volumes = [mount.source for mount in request.spec.mounts if "/" not in mount.source]
+        for name in volumes:
+            self.state["volumes"].setdefault(name, {"deployment": mark.deployment})
         self._put_container(
             request.container,
             mark,
@@ -333,6 +350,7 @@ class SimulatedHost:
             restart_policy="no",
             image=request.spec.image,
             mounts=[mount.source for mount in request.spec.mounts],
+            volumes=volumes,
             command=digest(request.spec.command),
             cpuset=request.spec.cpuset,
             cpuset_mems=request.spec.cpuset_mems,

@@ -7,7 +7,7 @@ then networks, images, weights, containers. Makes no decision of its own about a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -26,6 +26,7 @@ from ..steps.health import usual_start_s
 from ..steps.image import image_changes
 from ..steps.network import network_changes
 from ..steps.platform import refuse_wrong_platform
+from ..steps.volume import volume_removals
 from ..steps.wanted import wanted_instance
 from ..steps.weights import brought_by, bytes_to_load, weights_changes
 from ..types.allocation import Allocation
@@ -40,7 +41,7 @@ from .destroy import removal_of_all
 from .disk import refuse_full_disks
 from .holds import Held, held_back
 from .hosts import not_planned, plan_of_host, plan_of_hosts
-from .left_alone import applied_elsewhere, as_strangers, containers_of, told
+from .left_alone import applied_elsewhere, as_strangers, containers_of, models_elsewhere, told
 from .not_yet import deployment_not_yet, host_not_yet, model_not_yet, not_yet_warnings
 from .order import in_order, last_removals
 from .put_back import changes_to
@@ -129,11 +130,13 @@ def _with_left_out(context: HostContext, asked: _Asked, unplanned: Mapping[str, 
     left = not_yet.keys() | missing.keys()
     named = {container_name(deployment.name, placement.model, 0) for placement in mine}
     elsewhere = {} if asked.adopt else applied_elsewhere(context, named, asked.origin)
+    keeping = {p.model for p in mine} | (set() if asked.adopt else models_elsewhere(context, asked.origin))
     placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
     narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
     try:
         lacking = [each for each in mine if each.model in missing and not _served(context, each.model)]
-        plan = _host_plan(narrowed, asked, containers_of(context, left) | elsewhere.keys(), lacking)
+        left_alone = containers_of(context, left) | elsewhere.keys()
+        plan = _host_plan(narrowed, asked, left_alone, lacking, keeping)
     except CpudeployError as error:
         plan = not_planned(context, error)
     unplanned = {**plan.unplanned, **told(context, elsewhere), **missing}
@@ -162,10 +165,15 @@ def _unknown_engine(context: HostContext, recorded: str) -> tuple[str, ...]:
 
 
 def _host_plan(
-    context: HostContext, asked: _Asked, left_alone: frozenset[str], lacking: list[Placement]
+    context: HostContext,
+    asked: _Asked,
+    left_alone: frozenset[str],
+    lacking: list[Placement],
+    keeping: Collection[str],
 ) -> HostPlan:
-    """The plan of all that `context` names. `left_alone`: containers that are not touched. `lacking`: what is
-    wanted beside, and can't be planned, and has never served: it may be a new name for what is removed."""
+    """The plan of all that `context` names. `left_alone`: containers that nothing happens to. `lacking`: what is
+    wanted beside, and can't be planned, and has never served: it may be a new name for what is removed.
+    `keeping`: models whose volumes stay."""
     playbooks = asked.playbooks
     if context.facts.root == "none":
         raise HostError(
@@ -227,6 +235,8 @@ def _host_plan(
     ordered = in_order(context, coming, going, named | held.instead)
     last = last_removals(ordered) if held.lacking else ()
     changes += ordered[: len(ordered) - len(last)]
+    if not held.lacking:
+        changes += volume_removals(context, keeping, "its model is not in the manifest any more")
     shown = {model: each for model, each in allocations.items() if model not in held.models}
     warnings = (*blind, *flags, *sizing_warnings(context, shown, changes))
     touched = {change.subject for change in changes if change.step == "container"}

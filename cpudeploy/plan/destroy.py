@@ -13,7 +13,7 @@ from ..types.facts import Facts
 from ..types.plan import HostPlan, Plan
 from ..types.resolved import Resolved
 from .hosts import plan_of_host, plan_of_hosts
-from .left_alone import applied_elsewhere, state_elsewhere, told, why_left_alone
+from .left_alone import applied_elsewhere, models_elsewhere, state_elsewhere, told, why_left_alone
 
 
 def destroy_plan(
@@ -40,7 +40,14 @@ def destroy_plan(
 def removal_of_all(context: HostContext, why: str, origin: str, *, adopt: bool) -> HostPlan:
     """One host without this deployment."""
     elsewhere = {} if adopt else applied_elsewhere(context, (), origin)
+    models = frozenset[str]() if adopt else models_elsewhere(context, origin)
     last = "" if adopt else state_elsewhere(context, origin)
-    changes = remove_all_changes(context, why, spared=elsewhere.keys(), keep_state=bool(elsewhere or last))
+    changes = remove_all_changes(
+        context,
+        why,
+        spared=elsewhere.keys(),
+        spared_models=models,
+        keep_state=bool(elsewhere or last),
+    )
     left = told(context, elsewhere) or ({"state": why_left_alone(last)} if last else {})
     return msgspec.structs.replace(plan_of_host(context, changes), unplanned=left)

@@ -14,7 +14,8 @@ import msgspec
 
 from ..steps.context import HostContext
 from ..steps.found import is_ours
-from ..types.names import base_name
+from ..steps.volume import our_volumes
+from ..types.names import base_name, container_name
 from ..types.origin import same_origin
 from ..types.release import by_age, read_release
 
@@ -48,6 +49,16 @@ def applied_elsewhere(context: HostContext, wanted: Collection[str], origin: str
             if other and not same_origin(other, origin):
                 found[name] = other
     return found
+
+
+def models_elsewhere(context: HostContext, origin: str) -> frozenset[str]:
+    """Models whose volumes are there and that another origin applied, whether a container of them is there
+    or not."""
+    models = set(our_volumes(context).values())
+    names = {model: container_name(context.deployment.name, model, 0) for model in models}
+    return frozenset(
+        model for model, name in names.items() if (other := _origin(context, name)) and other != origin
+    )
 
 
 def state_elsewhere(context: HostContext, origin: str) -> str:

@@ -86,6 +86,8 @@ def _named(pointer: str) -> tuple[str, str]:
             return f"container {name}", ".".join(field)
         case ["networks", name, *field]:
             return f"network {name}", ".".join(field)
+        case ["volumes", name, *field]:
+            return f"volume {name}", ".".join(field)
         case ["images", digest, *field]:
             return f"image {_digest(digest)}", ".".join(field)
         case ["weights", "blobs", sha256, *field]:

@@ -24,6 +24,7 @@ from .fingerprints import after, as_found, before
 from .found import Found, find, is_ours
 from .replace import creating_first, drains, holding, proving, removing, replacing
 from .undo import undoing
+from .volume import refuse_foreign_volumes
 from .way import Way, way
 
 _SWAP_S = 1
@@ -51,8 +52,10 @@ def container_changes(
     """What brings the host to `wanted`; nothing when it already serves so. `start_s`: what a start of it
     usually takes. Pure.
 
-    Raises HostError where the manifest says how it is to be replaced and that can't be.
+    Raises HostError where the manifest says how it is to be replaced and that can't be, or where what has its
+    name, or the name of a volume of its, is not ours.
     """
+    refuse_foreign_volumes(context, wanted)
     found = find(context, container_name(context.deployment.name, wanted.model, wanted.instance))
     need = _need(context, found, wanted)
     if need.kind == "nothing":

@@ -132,6 +132,17 @@ class Kept:
         return frozenset({*others, *told, *seen, *self.our_trees, *self.fetched})
 
     @cached_property
+    def volumes(self) -> frozenset[str]:
+        """Volumes that stay: whoever names or mounts them."""
+        named = {
+            mount.source
+            for release in self.read
+            for each in release.instances.values()
+            for mount in each.container.mounts
+        }
+        return frozenset(named.union(*(each.volumes for each in self.facts.containers.values())))
+
+    @cached_property
     def claimed(self) -> frozenset[str]:
         """Files that somebody claims, by sha256."""
         claims = {**self.facts.weights.claims, self.name: self.claims}

@@ -1,4 +1,4 @@
-"""What a host still keeps of a deployment and nobody needs any more: releases, their images, their weights.
+"""What a host still keeps of a deployment and nobody needs any more: releases, images, volumes, weights.
 
 Whatever a container names, and what a rollback would go back to, stays; so does all that another deployment
 may need, and every image that no release of ours ever named. In: facts. Out: removals, each in its order:
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from ..errors import HostError
 from ..types.facts import Image, Weights
 from ..types.names import STATE_DIR
@@ -19,6 +21,7 @@ from ..types.release import Release, read_release
 from ..types.words import count, decimal_size
 from .context import HostContext, pointer, script
 from .kept import FETCHED, Kept
+from .volume import our_volumes, volume_removal
 
 _MARKS_KEPT = 100
 """Marks of finished saved plans that stay: as long as one is there its plan can't be carried out twice."""
@@ -39,7 +42,8 @@ def prune_changes(
     kept = Kept(context, keep, way_back, unfinished=unfinished)
     _refuse_unread(kept)
     images, warnings = _images(kept)
-    return (*images, *_records(kept), *_weights(kept)), (*warnings, *_unfinished(kept))
+    changes = (*images, *_volumes(kept), *_records(kept), *_weights(kept))
+    return changes, (*warnings, *_unfinished(kept))
 
 
 def _refuse_blind(context: HostContext) -> None:
@@ -137,6 +141,17 @@ def _image(held: _Held, name: str) -> Change:
         ),
         revert=None,
     )
+
+
+def _volumes(kept: Kept) -> list[Change]:
+    """Volumes that models do without: their playbook names them no more, or no release has the model."""
+    context = kept.context
+    removals = [
+        volume_removal(context, name, model, "no release and no container uses it")
+        for name, model in our_volumes(context).items()
+        if name not in kept.volumes
+    ]
+    return [msgspec.structs.replace(change, phase="provision", step="prune") for change in removals]
 
 
 def _records(kept: Kept) -> tuple[Change, ...]:

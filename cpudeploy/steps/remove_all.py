@@ -1,4 +1,5 @@
-"""Everything one deployment owns on a host, taken away: containers, networks, state, weights only it used.
+"""Everything one deployment owns on a host, taken away: containers, volumes, networks, state, weights only it
+used.
 
 What other deployments use stays, and so do the engine, its packages and its images; what was set in it is put
 back.
@@ -16,13 +17,19 @@ from .container import removal
 from .context import HostContext, pointer, script
 from .docker_daemon import daemon_removal_changes
 from .found import is_ours
+from .volume import volume_removals
 
 
 def remove_all_changes(
-    context: HostContext, why: str, *, spared: Collection[str] = (), keep_state: bool = False
+    context: HostContext,
+    why: str,
+    *,
+    spared: Collection[str] = (),
+    spared_models: Collection[str] = (),
+    keep_state: bool = False,
 ) -> tuple[Change, ...]:
-    """Removals in order: containers but for those `spared`, networks, engine settings, files. With
-    `keep_state` only containers go: the rest is still needed.
+    """Removals in order: containers but for those `spared`, volumes but for those of `spared_models`,
+    networks, engine settings, files. With `keep_state` only the first two go: the rest is still needed.
 
     Raises HostError while an installed engine is down: its containers would come back with it.
     """
@@ -34,9 +41,12 @@ def remove_all_changes(
             do="start it (systemctl start docker), then run this again",
         )
     changes = [
-        removal(context, name, why)
-        for name, container in sorted(facts.containers.items())
-        if is_ours(context, container) and name not in spared
+        *(
+            removal(context, name, why)
+            for name, container in sorted(facts.containers.items())
+            if is_ours(context, container) and name not in spared
+        ),
+        *volume_removals(context, spared_models, why),
     ]
     if keep_state:
         return tuple(changes)

@@ -56,6 +56,13 @@ def volume_name(deployment: str, model: str, name: str) -> str:
     return f"{deployment}_{model}_{name}"
 
 
+def model_of_volume(deployment: str, volume: str) -> str:
+    """The model that a volume is of; empty for one of another name than we give."""
+    theirs, _, rest = volume.partition("_")
+    model, _, name = rest.partition("_")
+    return model if theirs == deployment and name else ""
+
+
 def secret_path(deployment: str, container: str, name: str) -> str:
     """The file on the host that holds a container's secret, 0600."""
     return f"{STATE_DIR}/{deployment}/secrets/{container}/{name}"

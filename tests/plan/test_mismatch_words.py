@@ -22,6 +22,7 @@ HOST: dict[str, Any] = {
         "rag_x_0_old": {"id": "a1"},
     },
     "networks": {"rag_pub": {"deployment": ""}},
+    "volumes": {"rag_x_cache": {"deployment": "rag"}},
     "images": {},
     "weights": {"trees": {"smol": {"m.gguf": 7}}, "blobs": {}},
     "engine": {"state": "stopped", "insecure": {}, "daemon": None},
@@ -66,6 +67,18 @@ HOST: dict[str, Any] = {
             "container rag_x_0_old should not be there",
         ),
         ("/containers/gone/id", "a1", "container gone is gone", "container gone is not there"),
+        (
+            "/volumes/rag_x_cache",
+            None,
+            "volume rag_x_cache was not there, is there now",
+            "volume rag_x_cache should not be there",
+        ),
+        (
+            "/volumes/rag_x_cache/deployment",
+            "other",
+            "volume rag_x_cache: deployment was other, is rag",
+            "volume rag_x_cache: deployment should be other, is rag",
+        ),
         (
             "/networks/rag_pub/deployment",
             "rag",

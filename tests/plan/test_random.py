@@ -26,12 +26,24 @@ from cpudeploy.types.facts import Facts, Mark
 from cpudeploy.types.names import container_name
 from cpudeploy.types.outcome import ChangeStatus, HostOutcome, HostStatus
 from cpudeploy.types.plan import Change, Plan
+from cpudeploy.types.playbook import Playbook
 from cpudeploy.types.resolved import Place
 from tests.factories import container, cores, deployment, facts, network, placement, playbooks, resolved
 from tests.simulated import Killed, SimulatedHost
 
 HISTORIES = int(os.environ.get("CPUDEPLOY_HISTORIES", "200"))
-PLAYBOOKS = playbooks()
+
+
+def _with_cache() -> dict[str, Playbook]:
+    """The shipped playbooks, llama.cpp's with a volume."""
+    shipped = playbooks()
+    llama = shipped["llama-cpp"]
+    assert llama.container is not None
+    template = msgspec.structs.replace(llama.container, volumes={"cache": "/cache"})
+    return {**shipped, "llama-cpp": msgspec.structs.replace(llama, container=template)}
+
+
+PLAYBOOKS = _with_cache()
 MODELS = ("a", "b", "c")
 FOR_EVER = 1000
 """More steps than any plan has."""
@@ -168,6 +180,11 @@ class World:
             },
         )
         self.host = SimulatedHost(found)
+        self.host.state["volumes"] = {
+            "theirs": {"deployment": ""},
+            "rag_d_cache": {"deployment": ""},
+            "other_a_cache": {"deployment": "other"},
+        }
         self.host.state["releases"]["other"] = {"0001-bbbbbbbb": {"theirs": True}}
         self.host.state["weights"]["refs"]["other.0001-bbbbbbbb"] = ["tree"]
         self.keys: dict[tuple[str, str], int] = {}
@@ -191,6 +208,7 @@ class World:
             "networks": {
                 name: each for name, each in state["networks"].items() if each["deployment"] != "rag"
             },
+            "volumes": {name: each for name, each in state["volumes"].items() if each["deployment"] != "rag"},
             "releases": {name: each for name, each in state["releases"].items() if name != "rag"},
             "refs": {name: each for name, each in state["weights"]["refs"].items() if name[:4] != "rag."},
             "held": {name: each for name, each in state["held"].items() if name != "rag"},
@@ -301,6 +319,8 @@ def check_whole(world: World, want: Want) -> None:
     assert {name: each["publish"][0]["port"] for name, each in world.ours().items()} == wanted
     assert (state["lease"], state["in_flight"], state["guards"]) == (None, None, {})
     assert world.host.armed == {}
+    caches = {f"rag_{wish.model}_cache" for wish in want.wishes}
+    assert {name for name, each in state["volumes"].items() if each["deployment"] == "rag"} == caches
     assert set(state["networks"]) == {"rag_pub", "rag_int", "theirs", "other_pub"} or not wanted
     assert world.plan(want).empty
 
