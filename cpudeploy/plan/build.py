@@ -171,8 +171,8 @@ def _host_plan(
     lacking: list[Placement],
     keeping: Collection[str],
 ) -> HostPlan:
-    """The plan of all that `context` names. `left_alone`: containers that nothing happens to. `lacking`: what is
-    wanted beside, and can't be planned, and has never served: it may be a new name for what is removed.
+    """The plan of all that `context` names. `left_alone`: containers that nothing happens to. `lacking`: what
+    is wanted beside, and can't be planned, and has never served: it may be a new name for what is removed.
     `keeping`: models whose volumes stay."""
     playbooks = asked.playbooks
     if context.facts.root == "none":

@@ -57,7 +57,9 @@ def models_elsewhere(context: HostContext, origin: str) -> frozenset[str]:
     models = set(our_volumes(context).values())
     names = {model: container_name(context.deployment.name, model, 0) for model in models}
     return frozenset(
-        model for model, name in names.items() if (other := _origin(context, name)) and other != origin
+        model
+        for model, name in names.items()
+        if (other := _origin(context, name)) and not same_origin(other, origin)
     )
 
 
