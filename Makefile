@@ -6,8 +6,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Only these are collected for tests on hosts: reading all the others takes each worker ten seconds.
-LAB_TESTS = $(shell grep -rl --include='test_*.py' 'pytest.mark.lab' tests)
+# Only these are collected for tests on hosts: reading all the others takes each worker ten seconds. Those that
+# take longest begin first.
+LONG_TESTS = $(patsubst %,tests/acceptance/test_%.py,engines engine_settings engine_settings_debian12 faults \
+	one_true_path hosts saved_plans)
+LAB_TESTS = $(LONG_TESTS) $(shell grep -rl --include='test_*.py' 'pytest.mark.lab' tests)
 # Beside the lab's cache, so that a fresh clone is not checked from nothing.
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cpudeploy-mypy
 
@@ -39,7 +42,7 @@ unit: $(READY)
 lab-test: $(READY)
 	$(BIN)/python -m tests.lab down --name test
 	$(BIN)/python -m tests.lab up --name test
-	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab $(LAB_TESTS) -n 4 --dist loadfile --durations=25; \
+	CPUDEPLOY_KEEP_LAB=1 $(BIN)/pytest -m lab $(LAB_TESTS) -n 4 --dist loadfile --no-loadscope-reorder --durations=25; \
 		code=$$?; $(BIN)/python -m tests.lab down --name test; exit $$code
 
 # An hour or less: breaks upgrades in every way and writes docs/reliability.md. CASE='beside/*' runs some of it.
