@@ -103,3 +103,15 @@ def test_vllm_that_dies_with_exit_code_0_comes_back_by_itself(site: Site):
     )
     wait_until("vLLM to answer", lambda: "qwen" in site.ask(HOST, 8101, site.api_key), COMES_BACK_S, 2)
     assert site.settled()
+
+
+def test_taken_away_neither_containers_nor_their_volumes_stay(site: Site):
+    host = site.on(HOST)
+    assert host.check_output("docker volume ls --quiet") == "both_qwen_cache"
+    del site.manifest["models"]["qwen"]
+    assert "volume of qwen" in site.run("plan")
+    site.run("apply")
+    assert host.check_output("docker volume ls --quiet") == ""
+    assert site.settled()
+    site.run("destroy", "--yes")
+    assert host.check_output("docker ps --all --quiet") == ""
