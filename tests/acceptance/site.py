@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tests.lab import llama
 from tests.lab.demo import write_ssh_config
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
+from tests.ready import Command
 from tests.schemas import check_document
 
 TINY = "cpudeploy/tiny-random-llama-GGUF"
@@ -46,19 +46,11 @@ class Site:
         path.write_text(yaml.safe_dump(self.manifest, sort_keys=False))
         return path
 
-    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Command:
         """A cpudeploy command in this folder, not waited for."""
         self.write()
-        return subprocess.Popen(
-            [sys.executable, "-m", "cpudeploy", *arguments],
-            cwd=self.folder,
-            # Wide, so that no sentence a test looks for is wrapped: a test runner may set a narrow one.
-            env={**os.environ, "COLUMNS": "240", "PYTHONPATH": str(Path(__file__).parents[2]), **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        # Wide, so that no sentence a test looks for is wrapped: a test runner may set a narrow one.
+        return Command(arguments, self.folder, {**os.environ, "COLUMNS": "240", **(env or {})})
 
     def run(self, *arguments: str, code: int = 0, timeout: float = 600) -> str:
         """A cpudeploy command that must end with `code`; what it printed."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ import yaml
 from tests.acceptance.site import Site, make_site
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
+from tests.ready import Command
 
 pytestmark = pytest.mark.lab
 
@@ -78,7 +78,7 @@ def allowed(site: Site) -> list[str]:
     return [name for name, index in json.loads(text).items() if not index["Secure"]]
 
 
-def wait_for(process: subprocess.Popen[str], text: str) -> None:
+def wait_for(process: Command, text: str) -> None:
     """Read what the command prints until a line holds `text`."""
     assert process.stdout is not None
     for line in process.stdout:

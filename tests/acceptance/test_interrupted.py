@@ -6,7 +6,6 @@ What breaks an upgrade is in test_faults.py.
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 
@@ -15,6 +14,7 @@ import pytest
 from tests.acceptance.site import Site, bare_hosts, make_site
 from tests.lab.hosts import HostSpec
 from tests.lab.lab import Lab
+from tests.ready import Command
 
 pytestmark = pytest.mark.lab
 
@@ -31,7 +31,7 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     lab.remove(HOST)
 
 
-def wait_for(process: subprocess.Popen[str], text: str) -> None:
+def wait_for(process: Command, text: str) -> None:
     """Read what the command prints until a line holds `text`."""
     assert process.stdout is not None
     for line in process.stdout:

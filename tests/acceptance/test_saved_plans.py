@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.acceptance.test_interrupted import wait_for
 from tests.lab import engine, llama
 from tests.lab.hosts import HostSpec, host_key
 from tests.lab.lab import Lab
+from tests.ready import Command
 from tests.schemas import check_document
 
 pytestmark = pytest.mark.lab
@@ -61,7 +61,7 @@ def apply(site: Site, file: Path, *arguments: str) -> tuple[int, str]:
     return process.returncode, out + err
 
 
-def start(site: Site, file: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(site: Site, file: Path, *arguments: str) -> Command:
     elsewhere = Site(lab=site.lab, folder=file.parent, manifest={})
     process = elsewhere.start("apply", file.name, *arguments)
     (file.parent / "inventory.yaml").unlink()  # written by the helper; nothing of the kind is needed

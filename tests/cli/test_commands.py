@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cpudeploy.cli.main import COMMANDS
+from tests.ready import Command
 
 ROOT = Path(__file__).parents[2]
 GOOD = """\
@@ -24,27 +26,22 @@ models:
 
 
 def cpudeploy(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "cpudeploy", *arguments],
-        cwd=cwd,
-        # Wide, so that no sentence a test looks for is wrapped: a test runner may set a narrow one.
-        env={**os.environ, "COLUMNS": "240", "PYTHONPATH": str(ROOT), **env},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+    if any(name.startswith("PYTHON") for name in env):  # read when Python itself starts
+        return in_shell(shlex.join(arguments), cwd, **env)
+    # Wide, so that no sentence a test looks for is wrapped: a test runner may set a narrow one.
+    process = Command(arguments, cwd, {**os.environ, "COLUMNS": "240", "PYTHONPATH": str(ROOT), **env})
+    out, err = process.communicate(120)
+    assert "Traceback" not in err, err
+    return subprocess.CompletedProcess(process.args, process.wait(), out, err)
 
 
-def in_shell(words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command line with redirections."""
+def in_shell(words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """A command line with redirections, in a process that begins with nothing."""
     done = subprocess.run(
         ["/bin/sh", "-c", f"exec '{sys.executable}' -m cpudeploy {words}"],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=120,
