@@ -65,4 +65,4 @@ $(READY): pyproject.toml uv.lock
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .pytest_cache .ruff_cache $(MYPY_CACHE_DIR)

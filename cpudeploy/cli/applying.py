@@ -41,19 +41,23 @@ def apply_manifest(
     """Plan and apply; a second time where something can be seen only then, never a third. Returns the exit
     code."""
 
-    def once(limit: Sequence[str]) -> Carried:
+    def once(limit: Sequence[str], besides: Carried | None = None) -> Carried:
         with site(inventory, playbooks=playbooks, limit=limit, ask_sudo=ask_sudo) as found:
             put_right(found, origin_of(inventory))
             plan = decide(found, inventory, repack=repack, retry=retry, adopt=adopt)
             return carry_out(
-                plan, found.connection, found.secrets, output=output, verbose=verbose, facts_s=found.facts_s
+                plan,
+                found.connection,
+                found.secrets,
+                output=output,
+                verbose=verbose,
+                facts_s=found.facts_s,
+                besides=besides,
             )
 
     first = once(limit)
     again = first.to_be_seen_again
-    if not again:
-        return first.code
-    return worst([first.without(again).code, once(again).code])
+    return once(again, first.without(again)).code if again else first.code
 
 
 def apply_saved(

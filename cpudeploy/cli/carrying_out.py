@@ -44,8 +44,11 @@ class Carried:
 
     @property
     def to_be_seen_again(self) -> tuple[str, ...]:
-        """Hosts where all was done that could be planned, and more is wanted that can be seen only now."""
+        """Hosts where all was done that could be planned, and more is wanted that can be seen only now. None
+        where somebody asked to stop."""
         ends = self.outcome.hosts
+        if any(end.status == "interrupted" for end in ends.values()):
+            return ()
         return tuple(
             name
             for name, host in self.plan.hosts.items()
@@ -57,6 +60,13 @@ class Carried:
         rest = self.plan.hosts.keys() - set(hosts)
         ends = {name: end for name, end in self.outcome.hosts.items() if name in rest}
         return Carried(msgspec.structs.replace(self.outcome, hosts=ends), _narrowed(self.plan, rest))
+
+    def with_(self, others: Carried) -> Carried:
+        """Both as one, to be told."""
+        hosts = {**others.outcome.hosts, **self.outcome.hosts}
+        outcome = msgspec.structs.replace(self.outcome, hosts=hosts)
+        plans = {**others.plan.hosts, **self.plan.hosts}
+        return Carried(outcome, msgspec.structs.replace(self.plan, hosts=plans))
 
 
 def carry_out(
@@ -70,9 +80,11 @@ def carry_out(
     only: Collection[str] | None = None,
     retry: bool = False,
     told: bool = False,
+    besides: Carried | None = None,
 ) -> Carried:
     """Execute and report. `only`: hosts to do it on, None: on all of the plan.
     `retry`: also what this plan failed with before. `told`: the plan was shown already.
+    `besides`: what an earlier round came to on other hosts, which is part of how it ends.
 
     `output`: `text`; `json`, a line an event, then the outcome on the last; `markdown`, one comment at the
     end, progress on stderr meanwhile.
@@ -101,6 +113,10 @@ def carry_out(
 
     with live(stderr() if output == "markdown" else console, shown, json=output == "json") as progress:
         outcome = execute(plan, open_target, progress.tell, only=only, retry=retry)
+    ended = Carried(outcome, shown)
+    if besides is not None:
+        ended = ended.with_(besides)
+        outcome, shown = ended.outcome, ended.plan
     if output == "json":
         console.try_write(json_line(outcome_data(outcome, shown)))
     elif output == "markdown":
@@ -109,7 +125,7 @@ def carry_out(
         console.try_write(
             render_outcome(outcome, shown, colour=console.colour, width=console.width, command=command)
         )
-    return Carried(outcome, shown)
+    return ended
 
 
 def _narrowed(plan: Plan, hosts: Collection[str]) -> Plan:

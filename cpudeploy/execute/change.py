@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -168,11 +168,20 @@ def _behind_commit(change: Change) -> tuple[op.Operation, ...]:
     return change.operations[commits[-1] + 1 :] if commits else ()
 
 
+def note_proven(change: Change, target: Target, host: str, tell: Tell) -> None:
+    """Note again on the host that the new one has passed its gate. Raises what an operation raises."""
+    _again([each for each in change.operations if isinstance(each, op.Prove)], change, target, host, tell)
+
+
 def finish(change: Change, target: Target, host: str, tell: Tell) -> None:
     """Do again what follows once the new one has passed its gate: note it, and what is behind the commit.
     Raises what an operation raises."""
-    noting = (operation for operation in change.operations if isinstance(operation, op.Prove))
-    for operation in (*noting, *_behind_commit(change)):
+    note_proven(change, target, host, tell)
+    _again(_behind_commit(change), change, target, host, tell)
+
+
+def _again(operations: Sequence[op.Operation], change: Change, target: Target, host: str, tell: Tell) -> None:
+    for operation in operations:
         tell(_started(host, change, operation, describe(operation)))
         target.perform(operation, _relay(host, change, tell))
 

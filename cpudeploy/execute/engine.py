@@ -286,7 +286,7 @@ class EngineClient:
         # The filter also finds what mounts a folder of that path; a volume's name is none.
         params = {"all": "true", "filters": json.dumps({"volume": [volume]})}
         found = self._call("GET", "/containers/json", params=params).json()
-        return tuple(sorted(name.removeprefix("/") for each in found for name in each["Names"][:1]))
+        return tuple(sorted(name.removeprefix("/") for each in found for name in (each["Names"] or [])[:1]))
 
     def remove_volume(self, name: str) -> None:
         """Remove; absent is done. Raises EngineError with status 409 while a container mounts it."""

@@ -27,6 +27,7 @@ from .change import (
     finish,
     finished,
     has_proven_itself,
+    note_proven,
     undo,
     was_committed,
 )
@@ -174,6 +175,7 @@ class HostRun:
         target.begin(change)
         now = document(target.facts())
         if already(change, now):
+            note_proven(change, target, self.name, self._tell)
             target.end(change, "done")
         elif was_committed(change, found) or has_proven_itself(change, now):
             finish(change, target, self.name, self._tell)

@@ -25,6 +25,7 @@ MAX_DEPTH = 40
 MAX_NODES = 100_000
 _AT_ONCE = 50_000
 """Events that are read before the first is looked at: more than a manifest or a playbook has."""
+_READ_DIFFERENTLY = re.compile(r"\t|(?:^|[\s\[{,:?-])!", re.MULTILINE)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 NodePath = tuple[str | int, ...]
@@ -148,10 +149,11 @@ class _Refused(Exception):
 
 
 def _events(text: str) -> Iterable[yaml.Event]:
-    """What the YAML says. libyaml reads it ten times as fast; what it refuses, PyYAML's own parser refuses in
-    the same place, and says why in words that hold for every version of it."""
+    """What the YAML says. libyaml reads it ten times as fast. What it refuses, PyYAML's own parser refuses in
+    the same place, and says why in words that hold for every version of it; what it alone lets through, tabs
+    and empty tags, it is not asked about."""
     fast = getattr(yaml, "CSafeLoader", None)
-    if fast is not None:
+    if fast is not None and not _READ_DIFFERENTLY.search(text):
         try:
             events = list(islice(yaml.parse(text, Loader=fast), _AT_ONCE))
         except (yaml.YAMLError, ValueError):

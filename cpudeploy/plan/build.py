@@ -7,7 +7,7 @@ then networks, images, weights, containers. Makes no decision of its own about a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -22,6 +22,7 @@ from ..steps.cpu_flags import refuse_missing_flags
 from ..steps.curl import curl_changes
 from ..steps.docker_daemon import daemon_changes
 from ..steps.docker_engine import engine_changes
+from ..steps.found import is_ours
 from ..steps.health import usual_start_s
 from ..steps.image import image_changes
 from ..steps.network import network_changes
@@ -54,12 +55,14 @@ _ENGINE_FIRST = (
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a plan is made with beside what one host tells. `fleet`: every host's facts."""
+    """What a plan is made with beside what one host tells. `fleet`: every host's facts. `away`: `model@host`
+    → why it can't be planned there: where it served until now it serves on."""
 
     playbooks: Mapping[str, Playbook]
     origin: str
     recorded: str
     fleet: Mapping[str, Facts]
+    away: Mapping[str, str]
     repack: bool
     retry: bool
     adopt: bool
@@ -90,10 +93,15 @@ def make_plan(
     `repack`: cores and memory are dealt out anew, also to models that run.
     `retry`: what failed its gate before is tried again. `adopt`: what another origin applied is ours now.
     """
-    asked = _Asked(playbooks, origin, recorded, facts, repack=repack, retry=retry, adopt=adopt)
+    asked = _Asked(
+        playbooks, origin, recorded, facts, unplanned or {}, repack=repack, retry=retry, adopt=adopt
+    )
 
     def of(context: HostContext) -> HostPlan:
         if context.host.retired:
+            moving = _moving(context, asked.away)
+            if moving:
+                return msgspec.structs.replace(plan_of_host(context, ()), unplanned=moving)
             return removal_of_all(context, "retired", origin, adopt=adopt)
         postponed = deployment_not_yet(deployment) or host_not_yet(context.host)
         if postponed:
@@ -101,6 +109,10 @@ def make_plan(
         return _with_left_out(context, asked, unplanned or {})
 
     plan = plan_of_hosts(deployment, facts, resolved, unreachable, unknown, origin, of)
+    lost = _on_lost_hosts(plan, deployment)
+    if lost:  # only now known
+        asked = replace(asked, away={**asked.away, **lost})
+        plan = plan_of_hosts(deployment, facts, resolved, unreachable, unknown, origin, of)
     warnings = (*plan.warnings, *not_yet_warnings(deployment))
     if recorded and any(placement.api_key is not None for placement in deployment.placements):
         warnings = (*warnings, "no secret was read: whether an API key changed is not known")
@@ -130,17 +142,55 @@ def _with_left_out(context: HostContext, asked: _Asked, unplanned: Mapping[str, 
     left = not_yet.keys() | missing.keys()
     named = {container_name(deployment.name, placement.model, 0) for placement in mine}
     elsewhere = {} if asked.adopt else applied_elsewhere(context, named, asked.origin)
-    keeping = {p.model for p in mine} | (set() if asked.adopt else models_elsewhere(context, asked.origin))
+    lacking = [each for each in mine if each.model in missing and not _served(context, each.model)]
+    waiting = _moving(context, asked.away)
+    if lacking:
+        # Each may be the new name of what is not named any more.
+        waiting |= _waiting(context, named | elsewhere.keys(), lacking)
+    keeping = {p.model for p in mine} | waiting.keys()
+    if not asked.adopt:
+        keeping |= models_elsewhere(context, asked.origin)
     placements = tuple(p for p in deployment.placements if p not in mine or p.model not in left)
     narrowed = replace(context, deployment=msgspec.structs.replace(deployment, placements=placements))
     try:
-        lacking = [each for each in mine if each.model in missing and not _served(context, each.model)]
-        left_alone = containers_of(context, left) | elsewhere.keys()
+        left_alone = containers_of(context, left | waiting.keys()) | elsewhere.keys()
         plan = _host_plan(narrowed, asked, left_alone, lacking, keeping)
     except CpudeployError as error:
         plan = not_planned(context, error)
-    unplanned = {**plan.unplanned, **told(context, elsewhere), **missing}
+    unplanned = {**plan.unplanned, **told(context, elsewhere), **waiting, **missing}
     return msgspec.structs.replace(plan, not_yet=not_yet, unplanned=unplanned)
+
+
+def _on_lost_hosts(plan: Plan, deployment: Deployment) -> dict[str, str]:
+    """`model@host` → why nothing is done on that host."""
+    lost = {name: host.unknown or host.unreachable for name, host in plan.hosts.items()}
+    return {
+        f"{placement.model}@{placement.host}": lost[placement.host]
+        for placement in deployment.placements
+        if lost.get(placement.host)
+    }
+
+
+def _moving(context: HostContext, away: Mapping[str, str]) -> dict[str, str]:
+    """Models of ours here that are wanted elsewhere instead, and can't be had there yet; why they stay."""
+    deployment, here = context.deployment, context.host.name
+    mine = {placement.model for placement in deployment.placements if placement.host == here}
+    found = {}
+    for key in away:
+        model, _, host = key.partition("@")
+        if model not in mine and containers_of(context, (model,)):
+            found[model] = f"it is not wanted here any more and stays until it can be planned on {host}"
+    return found
+
+
+def _waiting(context: HostContext, staying: Collection[str], lacking: Sequence[Placement]) -> dict[str, str]:
+    """Models of ours here that are not wanted any more, with what they wait for. `staying`: containers."""
+    why = f"it is not wanted any more and stays until {', '.join(each.model for each in lacking)} serves"
+    return {
+        container.mark.model: why
+        for name, container in sorted(context.facts.containers.items())
+        if is_ours(context, container) and container.mark is not None and base_name(name) not in staying
+    }
 
 
 def _served(context: HostContext, model: str) -> bool:

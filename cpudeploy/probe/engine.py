@@ -153,6 +153,10 @@ def read_networks(records: Records) -> dict[str, Network]:
 
 
 def read_volumes(records: Records) -> dict[str, Volume]:
+    """None where they could not be listed: a driver that hangs keeps only volumes from being removed."""
+    listed = records.get("engine-volumes")
+    if listed is None or listed.code != 0:
+        return {}
     return {
         name: Volume(deployment=deployment or "") for name, deployment in _rows(records, "engine-volumes", 2)
     }

@@ -162,6 +162,46 @@ def test_its_old_name_serves_on_as_long_as_it_can_not_be_had(serving: SimulatedH
     assert set(serving.facts().containers) == {"rag_a_0", "rag_c_0"}
 
 
+def test_its_old_name_stays_also_where_another_model_changes(serving: SimulatedHost):
+    new, more = placement("c", port=8200, cpus="cores:1"), placement("a", cpus="cores:1", context=4096)
+    plan = planned(serving, more, new, lacking=(new,))
+    assert changed(plan) == [("a", "update")]
+    assert "stays until c serves" in plan.unplanned["b"]
+
+
+MOVED = placement("b", host="two", port=8200, cpus="cores:1")
+
+
+def moved(serving: SimulatedHost, **options: object) -> Plan:
+    """`b` is wanted on another host from now on."""
+    wanted = deployment(A, MOVED, hosts=("one", "two"))
+    found = {"one": serving.facts(), "two": options.pop("two", facts("two"))}
+    known = without(MOVED, of=(A, MOVED)) if "unplanned" in options else resolved(A, MOVED)
+    found = {name: each for name, each in found.items() if each is not None}
+    return make_plan(wanted, playbooks(), found, known, origin="here", **options)  # type: ignore[arg-type]
+
+
+def test_one_that_moves_goes_from_its_old_host():
+    host = SimulatedHost(facts())
+    bring(host, A, B)
+    assert changed(moved(host).hosts["one"]) == [("b", "remove")]
+
+
+def test_one_that_can_not_be_had_on_its_new_host_serves_on_where_it_was(serving: SimulatedHost):
+    plan = moved(serving, unplanned={"b@two": WHY})
+    assert plan.hosts["one"].changes == ()
+    assert "until it can be planned on two" in plan.hosts["one"].unplanned["b"]
+    assert plan.hosts["two"].unplanned == {"b": WHY}
+
+
+def test_one_whose_new_host_is_out_of_reach_or_refused_serves_on_where_it_was(serving: SimulatedHost):
+    arm = facts("two", os=msgspec.structs.replace(facts().os, arch="arm64"))
+    for options in ({"two": None, "unreachable": {"two": "no route"}}, {"two": arm}):
+        plan = moved(serving, **options)
+        assert plan.hosts["one"].changes == (), plan.hosts["one"]
+        assert "until it can be planned on two" in plan.hosts["one"].unplanned["b"]
+
+
 def test_where_it_serves_already_what_is_not_wanted_goes(serving: SimulatedHost):
     assert changed(planned(serving, B, lacking=(B,))) == [("a", "remove")]
 

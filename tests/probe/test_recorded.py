@@ -160,11 +160,16 @@ def test_an_engine_that_runs_but_refuses_is_unknown_and_not_an_empty_one() -> No
         parse(alive + b"engine-info 1 %d\n%s\n" % (len(info), info), "h1")
 
 
-@pytest.mark.parametrize("what", ["containers", "volumes"])
+@pytest.mark.parametrize("what", ["containers", "networks", "images"])
 def test_a_listing_that_failed_is_an_error_and_not_an_empty_engine(what: str) -> None:
     with pytest.raises(HostError, match=f"listing {what} failed") as error:
         parse(with_record("debian13-docker26.1", f"engine-{what}", "", 1), "h1")
     assert error.value.where == "h1"
+
+
+def test_volumes_that_can_not_be_listed_keep_nothing_else_from_being_seen() -> None:
+    found = parse(with_record("debian13-docker26.1", "engine-volumes", "", 124), "h1")
+    assert found.volumes == {} and found.containers
 
 
 def test_a_proxys_password_is_not_kept() -> None:

@@ -1,4 +1,4 @@
-"""A small Hub on loopback that the real huggingface_hub accepts. Repositories are plain dicts."""
+"""A small Hub on loopback. Repositories are plain dicts."""
 
 from __future__ import annotations
 

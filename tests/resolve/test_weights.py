@@ -1,4 +1,4 @@
-"""Sources become files: against a small Hub that the real huggingface_hub asks."""
+"""Sources become files: against a small Hub."""
 
 from __future__ import annotations
 

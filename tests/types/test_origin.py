@@ -10,11 +10,9 @@ from cpudeploy.types.origin import same_origin
 
 CLONES = (
     "git@forge.corp:llm/rag.git small/inventory.yaml",
-    "ci@forge.corp:llm/rag small/inventory.yaml",
     "ssh://git@forge.corp:2222/llm/rag.git small/inventory.yaml",
-    "ssh://forge.corp/llm/rag small/inventory.yaml",
     "https://forge.corp/llm/rag.git small/inventory.yaml",
-    "https://Forge.corp:8443/llm/rag/ small/inventory.yaml",
+    "http://Forge.corp:8080/llm/rag/ small/inventory.yaml",
 )
 OTHERS = (
     "git@forge.corp:llm/rag.git inventory.yaml",
@@ -26,6 +24,16 @@ OTHERS = (
     "ops@lap:/srv/rag/inventory.yaml",
     "ops@desk:/srv/our models/inventory.yaml",
     "ops@desk:/srv/our manifests/inventory.yaml",
+    "git@h:2024/infra.git inventory.yaml",
+    "git@h:2025/infra.git inventory.yaml",
+    "alice@srv:infra.git inventory.yaml",
+    "bob@srv:infra.git inventory.yaml",
+    "http://localhost:3000/llm/rag inventory.yaml",
+    "http://localhost:8929/llm/rag inventory.yaml",
+    "ssh://h:2201/llm/rag inventory.yaml",
+    "ssh://h:2202/llm/rag inventory.yaml",
+    "git@h:/srv/x inventory.yaml",
+    "git@h:srv/x inventory.yaml",
     "",
 )
 
