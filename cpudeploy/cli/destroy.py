@@ -36,7 +36,7 @@ def command(
     yes: bool,
     output: str,
 ) -> int:
-    """Remove this deployment's containers, networks, volumes, state and weights. Engines and packages stay."""
+    """Remove this deployment: its containers, networks, volumes, state and weights. The rest stays."""
     from ..plan import destroy_plan
     from .asking import agree
     from .carrying_out import carry_out
